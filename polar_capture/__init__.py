@@ -1,0 +1,2 @@
+"""polar_capture: the exact tokens a policy sampled, behind any unmodified coding agent."""
+

@@ -1,0 +1,1 @@
+"""Wire formats. `registry.DIALECTS` is the one list of them."""

@@ -1,0 +1,1 @@
+"""The store: typed models, the durable writer, the codec of packed columns."""
