@@ -106,7 +106,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = {"content-type": "application/json"}
+    headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {"content-type": "application/json"})
 
 
 class Reply(abc.ABC):
