@@ -4,6 +4,7 @@ The gateway drives a dialect like this, and never asks which one it is:
 
     route = dialect.match(method, path)            # what is asked of us
     call = dialect.parse(wire, route)              # ParsedCall: ChatRequest + how to answer
+    call = run(dialect.resolve(call))              # earlier turns of ours that the request only names (see `Lookup`)
     completion = engine.generate(call.chat)
     reply = dialect.reply(call, completion, minter)    # mints every id; pure
     store.record(…, minted=minter.minted)
@@ -15,13 +16,13 @@ Everything raises `faults.CallError` for requests that are wrong; nothing else m
 import abc
 import enum
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
-from polar_capture.chat import ChatRequest, Completion
-from polar_capture.faults import Fault
+from polar_capture.chat import ChatRequest, Completion, Message, Usage
+from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
 
 
@@ -107,6 +108,41 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {"content-type": "application/json"})
+    forget: str | None = None
+    """An id of ours that the client has deleted: from now on `Lookup` answers None for it. The record itself stays."""
+
+
+class StoredTurn(msgspec.Struct, frozen=True):
+    """One recorded call of ours, as much of it as is needed to say it again: same call id, so same minted ids.
+
+    `request` is the client's body as it came, `path` its path, `message` the sampled message of choice 0,
+    `finish_reason` as recorded ("stop" where the row has none).
+    """
+
+    call_id: str
+    path: str
+    request: bytes
+    message: Message
+    finish_reason: str = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+
+
+T = TypeVar("T")
+
+Lookup = Generator[str, StoredTurn | None, T]
+"""A computation that needs stored turns, sans I/O: it yields an id of ours (any that we minted) and is sent the turn that
+it belongs to, or None for an id that is unknown, deleted, or of a call without an answer. It may raise CallError.
+
+    async def run(steps):
+        found = None
+        while True:
+            try:
+                wanted = steps.send(found)
+            except StopIteration as done:
+                return done.value
+            found = await stored_turn(wanted)
+"""
 
 
 class Reply(abc.ABC):
@@ -147,6 +183,51 @@ class Stream(abc.ABC):
         """The dialect's error event and the clean end of the stream."""
 
 
+class Send(msgspec.Struct, frozen=True):
+    """Send one text frame (JSON as UTF-8)."""
+
+    data: bytes
+
+
+class Generate(msgspec.Struct, frozen=True):
+    """Run this call as if it had come over HTTP: resolve, generate, record, and tell the socket by `start`, then `finish`
+    or `fail`. `wire` is the request that stands for it; its body is the client's frame."""
+
+    call: ParsedCall
+    wire: WireRequest
+
+
+Action = Send | Generate
+
+
+class Socket(abc.ABC):
+    """One client's WebSocket, sans I/O: frames in, actions out, to be carried out in order.
+
+    At most one Generate is open at a time: what the client asks for meanwhile waits inside and comes out of `finish` or
+    `fail`. While one is open the gateway calls `start` first, `noop` in every silence, and one of the last two.
+    """
+
+    @abc.abstractmethod
+    def receive(self, frame: str | bytes) -> list[Action]:
+        """One frame from the client. Bad frames are answered with an error event; nothing is raised."""
+
+    @abc.abstractmethod
+    def start(self, call: ParsedCall, minter: Minter, model: str) -> list[Action]:
+        """The Generate has become a call (resolved, given its id). Nothing may have been sent for it before."""
+
+    @abc.abstractmethod
+    def noop(self) -> list[Action]:
+        """Opens the answer the first time, then a typed event that changes nothing."""
+
+    @abc.abstractmethod
+    def finish(self, reply: Reply) -> list[Action]:
+        """The whole rest of the answer. Called only after the call is durable."""
+
+    @abc.abstractmethod
+    def fail(self, fault: Fault) -> list[Action]:
+        """The fault as an event; the connection stays usable. May come without `start`, of a call that never began."""
+
+
 class ModelCard(msgspec.Struct, frozen=True):
     """A model that we serve: its name, its window in tokens (None: unknown), creation time in epoch seconds."""
 
@@ -183,6 +264,22 @@ class Dialect(abc.ABC):
     @abc.abstractmethod
     def parse(self, wire: WireRequest, route: Route) -> ParsedCall:
         """Understand a GENERATE or COUNT_TOKENS request. Raises CallError."""
+
+    def resolve(self, call: ParsedCall) -> Lookup[ParsedCall]:
+        """The call with everything that it names only by ids of ours put in. Always run after `parse`, before anything
+        else uses the call. Dialects without server-side state need nothing."""
+        yield from ()
+        return call
+
+    def local(self, wire: WireRequest, route: Route) -> Lookup[HttpAnswer]:
+        """The answer to a LOCAL route, from our own store or from nothing. Raises CallError."""
+        yield from ()
+        raise CallError(Fault(FaultKind.NOT_FOUND, f"{route.name} is not served here"))
+
+    def socket(self, wire: WireRequest, mint: Callable[[], Minter]) -> Socket | None:
+        """The protocol of a WebSocket upgrade on this path, or None where the dialect has none (answer 404, or 426 where
+        it is switched off). `mint` gives a Minter of a fresh call id, for answers that are no calls."""
+        return None
 
     @abc.abstractmethod
     def reply(self, call: ParsedCall, completion: Completion, minter: Minter) -> Reply:
