@@ -12,14 +12,17 @@ import msgspec
 from polar_capture.faults import invalid
 
 DEEPEST = 200
-"""How deep a body may nest. The decoder stops near Python's own limit, and what we build of it must be encoded again."""
+"""How deep a body may nest: the decoder stops near Python's own limit only, and what we build must be encoded again."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
-    """The body's JSON object. Lone surrogates, which JavaScript clients send when they cut a text inside an emoji, become
-    U+FFFD: no engine takes them, and no UTF-8 holds them."""
+    """The body's JSON object.
+
+    Lone surrogates, which JavaScript clients send when they cut a text inside an emoji, become U+FFFD: no engine takes
+    them, and no UTF-8 holds them.
+    """
     value = _decode(body.removeprefix(_BOM))
     if not isinstance(value, dict):
         raise invalid(f"The request body must be a JSON object, not {kind_of(value)}.")

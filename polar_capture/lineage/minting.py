@@ -16,6 +16,12 @@ class Minter:
         self._counts: dict[str, int] = {}
         self.minted: list[str] = []
 
+    @property
+    def created(self) -> int:
+        """When the call came, in epoch seconds, as its UUIDv7 tells; 0 where the id is of another kind."""
+        is_v7 = len(self._stem) == 32 and self._stem[12] == "7"
+        return int(self._stem[:12], 16) // 1000 if is_v7 else 0
+
     def id(self, prefix: str) -> str:
         """The next id with this prefix (`msg_`, `toolu_`, `call_`, `rs_`, …): prefix, 32 hex digits, a counter after the first.
 
