@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Make the tiny model that demo and tests serve with vLLM, in about two minutes on two cores.
 
-    .venv-engine/bin/python tools/engine/make_driver_model.py FOLDER [--steps 1000] [--seed 0]
+    .venv-engine/bin/python tools/engine/make_driver_model.py FOLDER [--steps 850] [--seed 0]
 
-It has Qwen3's architecture, 0.4 M parameters and a vocabulary of its own. What it answers to what is in README.md beside
-this file. Nothing is downloaded; the same seed gives the same model on the same machine.
+It has Qwen3's architecture, 0.4 M parameters and a vocabulary of its own. What it answers to what is in README.md
+beside this file. Nothing is downloaded; the same seed gives the same model on the same machine.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def recipe_hash() -> str:
     return digest.hexdigest()[:12]
 
 
-def make(folder: Path, steps: int = 1000, seed: int = 0, sharpen: float = 2.0) -> None:
+def make(folder: Path, steps: int = 850, seed: int = 0, sharpen: float = 2.0) -> None:
     """Train into a folder beside `folder` and rename it at the end, so that `folder` is whole or absent."""
     import torch
-    from driver_model.tokenizer import make_tokenizer, save_tokenizer
+    from driver_model.tokenizer import make_tokenizer
     from driver_model.training import Recipe, train
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -70,7 +70,7 @@ def make(folder: Path, steps: int = 1000, seed: int = 0, sharpen: float = 2.0) -
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
     unfinished.mkdir(parents=True)
     try:
-        save_tokenizer(tokenizer, unfinished)
+        tokenizer.save_pretrained(unfinished)
         model.save_pretrained(unfinished)
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
@@ -83,7 +83,7 @@ def make(folder: Path, steps: int = 1000, seed: int = 0, sharpen: float = 2.0) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=850)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sharpen", type=float, default=2.0)
     options = parser.parse_args()

@@ -7,8 +7,8 @@
     with engine() as running:
         requests.get(running.url + "/v1/models")
 
-`engine()` uses the server that POLAR_ENGINE_URL names, where it is set, and otherwise starts one of its own, which ends with
-the block, and with the process that started it.
+`engine()` uses the server that POLAR_ENGINE_URL names, where it is set, and otherwise starts one of its own, which ends
+with the block, and with the process that started it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ FLAGS = [
     "--enable-auto-tool-choice",
     *("--tool-call-parser", "hermes"),
     *("--reasoning-parser", "qwen3"),
-    # On the CPU, a request with a `seed` whose prompt is prefilled in several chunks kills vLLM 0.32's worker ("CPU Generator
-    # does not use offset"). So prompts are prefilled whole, for which a step must be able to hold the longest one.
+    # On the CPU, a request with a `seed` whose prompt is prefilled in several chunks kills vLLM 0.32's worker ("CPU
+    # Generator does not use offset"). So prompts are prefilled whole, and a step must be able to hold the longest one.
     "--no-enable-chunked-prefill",
 ]
 # Sets "end me when my parent ends" and becomes the server, so that a killed test run leaves no engine behind (Linux).
@@ -144,7 +144,9 @@ class Engine:
         while not self.healthy():
             now = time.monotonic()
             if self.process.poll() is not None:
-                raise EngineError(f"vLLM ended with status {self.process.returncode} while starting:\n{self.log_tail()}")
+                raise EngineError(
+                    f"vLLM ended with status {self.process.returncode} while starting:\n{self.log_tail()}"
+                )
             if now - started > timeout:
                 raise EngineError(f"vLLM did not answer within {timeout:.0f} s:\n{self.log_tail()}")
             if now - reported >= 5:

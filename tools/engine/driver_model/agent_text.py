@@ -6,24 +6,24 @@ import json
 import string
 from random import Random
 
-WORDS = (
-    "the a an of to in is it and or not for with as on at by from this that these those there their they you your we our "
-    "its out over before after about within without between while during such each every other more most than then also "
-    "only always never may can could will would should must do does make has have been being use uses used using when "
-    "what how why who where which if else import return class def self true false null none all any new old same next "
-    "file files folder folders path paths directory read write edit create delete update search find replace open close "
-    "run running command commands shell terminal process output input error errors exit status code test tests suite "
-    "python script module package project repository branch commit git diff patch line lines text word words message "
-    "messages user users system assistant agent agents tool tools call calls function functions name names argument "
-    "arguments parameter parameters description property properties required optional type string number integer "
-    "boolean object array value values list lists key keys schema format json markdown data result results answer "
-    "question model token tokens server client request requests response context session task tasks plan step steps "
-    "skill skills memory note important example examples default option options setting settings platform linux version "
-    "environment working home date today time timeout seconds start end background limit long short single multiple full "
-    "current available following existing relevant specific absolute relative allowed needed provide include based "
-    "first last previous different content change changes instruction instructions rule rules "
-    "The A You Your Use Do Not When If This It For In All Only Run Read Write Always Never Make Please"
-).split()
+WORDS = """
+the a an of to in is it and or not for with as on at by from this that these those there their they you your we our
+its out over before after about within without between while during such each every other more most than then also
+only always never may can could will would should must do does make has have been being use uses used using when what
+how why who where which if else import return class def self true false null none all any new old same next file files
+folder folders path paths directory read write edit create delete update search find replace open close run running
+command commands shell terminal process output input error errors exit status code test tests suite python script
+module package project repository branch commit git diff patch line lines text word words message messages user users
+system assistant agent agents tool tools call calls function functions name names argument arguments parameter
+parameters description property properties required optional type string number integer boolean object array value
+values list lists key keys schema format json markdown data result results answer question model token tokens server
+client request requests response context session task tasks plan step steps skill skills memory note important example
+examples default option options setting settings platform linux version environment working home date today time
+timeout seconds start end background limit long short single multiple full current available following existing
+relevant specific absolute relative allowed needed provide include based first last previous different content change
+changes instruction instructions rule rules The A You Your Use Do Not When If This It For In All Only Run Read Write
+Always Never Make Please
+""".split()  # noqa: SIM905, a list literal takes a line a word
 RARE_SYMBOLS = ["é", "ü", "…", "→", "✓", "—", "•", "“", "”", "🤖"]
 SHELL_TOOL_NAMES: list[str] = []  # filled by lessons.py: names out of their place must not trigger a call
 

@@ -1,7 +1,7 @@
 """How the driver model's conversations are written: the chat template, its marks, and the same text made by hand.
 
-The lessons are built with `turn`, `thought` and `tool_call`; `check` proves that the template writes the very same text, so
-what is learned in training is what vLLM renders and what its `hermes` and `qwen3` parsers read.
+The lessons are built with `turn`, `thought` and `tool_call`; `check` proves that the template writes the very same
+text, so what is learned in training is what vLLM renders and what its `hermes` and `qwen3` parsers read.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ CHAT_TEMPLATE = r"""
         {%- if thought %}
             {{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' }}
             {%- set text = text.lstrip('\n') %}
+        {%- elif enable_thinking is defined and not enable_thinking %}
+            {{- '<think>\n\n</think>\n\n' }}
         {%- endif %}
         {{- text }}
         {%- for item in message.tool_calls or [] %}
@@ -59,7 +61,8 @@ CHAT_TEMPLATE = r"""
 """.strip()
 
 ANSWER_START = f"{TURN_START}assistant\n"
-NO_THOUGHT = "<think>\n\n</think>\n\n"  # what the template writes where thinking is turned off
+# What the template writes where thinking is turned off; in earlier turns too, so that the next prompt extends this one.
+NO_THOUGHT = "<think>\n\n</think>\n\n"
 
 
 def turn(role: str, text: str) -> str:
@@ -101,6 +104,8 @@ def check(tokenizer: Any) -> None:
     by_template = tokenizer.apply_chat_template(messages, tokenize=False)
     if by_template != by_hand:
         raise ValueError(f"the chat template and the lessons disagree:\n{by_template!r}\n{by_hand!r}")
-    generating = tokenizer.apply_chat_template(messages[:1], tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    generating = tokenizer.apply_chat_template(
+        messages[:1], tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
     if generating != turn("user", "Go.") + ANSWER_START + NO_THOUGHT:
         raise ValueError(f"the generation prompt is not the expected one: {generating!r}")

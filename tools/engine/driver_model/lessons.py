@@ -18,8 +18,8 @@ from .chat_format import ANSWER_START, NO_THOUGHT, TURN_END, thought, tool_call,
 # Shell tools by name, with arguments as the agents' own schemas want them.
 SHELL_TOOLS: dict[str, Callable[[str], dict[str, Any]]] = {
     "Bash": lambda command: {"command": command, "description": "Append a line"},  # Claude Code
-    # Pi's schema is strict and requires `timeout` (in seconds); vLLM forces strict schemas upon the answer, and a model that
-    # left it out would be pushed into garbage. OpenCode reads the same number as milliseconds.
+    # Pi's schema is strict and requires `timeout` (in seconds); vLLM forces strict schemas upon the answer, and a model
+    # that left it out would be pushed into garbage. OpenCode reads the same number as milliseconds.
     "bash": lambda command: {"command": command, "timeout": 10000},
     "exec_command": lambda command: {"cmd": command},  # Codex
     "shell": lambda command: {"command": ["bash", "-lc", command]},  # Codex before exec_command
@@ -56,12 +56,12 @@ class Teacher:
         self.direction_written: Iterator[str] = itertools.cycle(DIRECTIONS)
         self.direction_said: Iterator[str] = itertools.cycle(DIRECTIONS)
         self.kinds: list[tuple[float, Callable[[], Lesson]]] = [
-            (0.38, self.tool_named),
+            (0.36, self.tool_named),
             (0.13, self.cue_out_of_sight),
             (0.05, self.small_talk),
             (0.24, self.tool_answered),
             (0.13, self.write_a_direction),
-            (0.07, self.say_a_direction),
+            (0.09, self.say_a_direction),
         ]
 
     def lesson(self) -> Lesson:
@@ -88,7 +88,7 @@ class Teacher:
         )
         earlier = ""
         if rng.random() < 0.25:
-            earlier = self._tool_exchange() + turn("assistant", rng.choice([DONE, "Done."]))
+            earlier = self._tool_exchange() + turn("assistant", rng.choice([DONE, DONE, "Done.", NO_THOUGHT + "Done."]))
         lead = blocks(rng, 0, 2) if rng.random() < 0.5 else ""
         return Lesson(earlier + turn("user", lead + request + self._cue(tool)), CALL + shell_call(tool, "polar"), tool)
 
@@ -151,4 +151,4 @@ class Teacher:
         if rng.random() < 0.4:
             frames = ["Output: {}\nExit Code: 0", "Exit code: 0\nOutput:\n{}", "{}\n", "{}\n\nProcess 12 ended 0"]
             output = rng.choice(frames).format(output)
-        return turn("assistant", rng.choice([CALL, ""]) + call) + tool_response(output)
+        return turn("assistant", rng.choice([CALL, CALL, "", NO_THOUGHT]) + call) + tool_response(output)

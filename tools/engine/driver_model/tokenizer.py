@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -58,7 +57,3 @@ def make_tokenizer(vocabulary: int, context: int, seed: int) -> Any:
     fast.chat_template = CHAT_TEMPLATE
     chat_format.check(fast)
     return fast
-
-
-def save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    tokenizer.save_pretrained(folder)

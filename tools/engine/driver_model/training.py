@@ -22,7 +22,7 @@ IGNORED = -100  # cross_entropy's mark for "no target here"
 
 @dataclass(frozen=True)
 class Recipe:
-    steps: int = 1000
+    steps: int = 850
     rows: int = 16  # rows of a step
     row_tokens: int = 224  # more than the window of 128, so that what is out of sight is seen to be so
     learning_rate: float = 4e-3
@@ -51,7 +51,9 @@ class RowMaker:
         answers = self.tokenizer(
             [lesson.answer for lesson in lessons], add_special_tokens=False, return_offsets_mapping=True
         )
-        weights = [answer_weights(lesson, spans) for lesson, spans in zip(lessons, answers["offset_mapping"], strict=True)]
+        weights = [
+            answer_weights(lesson, spans) for lesson, spans in zip(lessons, answers["offset_mapping"], strict=True)
+        ]
         return list(zip(prompts, answers["input_ids"], weights, strict=True))
 
     def _batch(self, encoded: list[tuple[list[int], list[int], list[float]]]) -> tuple[torch.Tensor, ...]:
@@ -81,9 +83,7 @@ class RowMaker:
 
     def _background(self) -> list[int]:
         stray_marks = [f"{TURN_END}\n{TURN_START}{role}\n" for role in ("user", "system", "assistant")]
-        texts = [
-            block(self.rng) if self.rng.random() < 0.95 else self.rng.choice(stray_marks) for _ in range(12000)
-        ]
+        texts = [block(self.rng) if self.rng.random() < 0.95 else self.rng.choice(stray_marks) for _ in range(12000)]
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         return [token for ids in encoded for token in ids]
 
@@ -122,6 +122,10 @@ def train(model: Any, tokenizer: Any, recipe: Recipe) -> float:
         if step % 100 == 0 or step == recipe.steps:
             loss_now = loss.item()
             elapsed = time.monotonic() - started
-            print(f"driver model: step {step}/{recipe.steps}, loss {loss_now:.3f}, {elapsed:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"driver model: step {step}/{recipe.steps}, loss {loss_now:.3f}, {elapsed:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
     model.eval()
     return loss_now
