@@ -124,7 +124,7 @@ class StoredTurn(msgspec.Struct, frozen=True):
     request: bytes
     message: Message
     finish_reason: str = "stop"
-    usage: Usage = Usage()
+    usage: Usage = msgspec.field(default_factory=Usage)
     model: str = ""
 
 
