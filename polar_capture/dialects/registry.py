@@ -22,9 +22,9 @@ _TELLING_HEADERS = {
 def find(method: str, path: str, host: str, headers: Mapping[str, str]) -> tuple[Dialect, Route] | None:
     """The dialect and route of a request line; None for what no dialect knows.
 
-    `host` is the provider's name ("" on the base-URL gateway); `headers` have lower-case names. Model lists have one path
-    with several providers, so the host's dialects come first; other paths are each one dialect's own, and providers
-    offer them under foreign hosts too (DeepSeek and Moonshot speak Messages, Google speaks Chat Completions).
+    `host` is the provider's name ("" on the base-URL gateway), `headers` have lower-case names. Model lists have one
+    path with several providers, so the host's dialects come first. Other paths are each one dialect's own, and
+    providers offer them under foreign hosts too (DeepSeek and Moonshot speak Messages, Google speaks Chat Completions).
     """
     for dialect in _in_order(host, headers):
         route = dialect.match(method, path)
