@@ -4,8 +4,8 @@
     python3.13 tools/environments.py proxy     # .venv: the project, its extras, the tools of the tests
     python3.11 tools/environments.py engine    # .venv-engine: vLLM on the CPU, and the driver model
 
-Each ends in a `.ready` file that holds a fingerprint of all that went into the environment. While it matches, nothing is
-done; and one process at a time works on an environment, so that two calls of make don't get in each other's way.
+Each ends in a `.ready` file that holds a fingerprint of all that went into the environment. While it matches, nothing
+is done; and one process at a time works on an environment, so that two calls of make don't get in each other's way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -62,7 +63,10 @@ def run(what: str, command: list[str], counted: str = "") -> None:
                     reported = time.monotonic()
                     lines = log.read_text(errors="replace").splitlines() or ["no output yet"]
                     packages = sum(line.startswith(counted) for line in lines) if counted else 0
-                    say(f"{what}: {reported - started:.0f} s, " + (f"{packages} packages" if counted else lines[-1][:100]))
+                    say(
+                        f"{what}: {reported - started:.0f} s, "
+                        + (f"{packages} packages" if counted else lines[-1][:100])
+                    )
         except BaseException:
             process.kill()
             process.wait()
@@ -82,8 +86,8 @@ def fingerprint(*parts: object) -> str:
 def make_venv(folder: Path) -> Path:
     """The environment's python, which is this one. An environment of another version or place is made anew."""
     python = folder / "bin" / "python"
-    question = "import sys; print(sys.prefix, '%d.%d.%d' % sys.version_info[:3])"
-    expected = f"{folder} {'%d.%d.%d' % sys.version_info[:3]}"
+    question = "import platform, sys; print(sys.prefix, platform.python_version())"
+    expected = f"{folder} {platform.python_version()}"
     with contextlib.suppress(OSError):
         answer = subprocess.run([python, "-I", "-c", question], capture_output=True, text=True, check=False)
         if answer.stdout.strip() == expected:

@@ -33,8 +33,8 @@ def cache_folder() -> Path:
 def installed_once(folder: Path, fill: Callable[[Path], None], what: str, progress: Progress = say) -> Path:
     """`folder`, filled by `fill` unless it is there already.
 
-    It is filled under another name and renamed when whole, so that what has the final name can be trusted: a process that
-    is killed in the middle leaves a `.unfinished` folder, which the next one clears away.
+    It is filled under another name and renamed when whole, so that what has the final name can be trusted: a process
+    that is killed in the middle leaves a `.unfinished` folder, which the next one clears away.
     """
     if folder.is_dir():
         return folder
@@ -57,7 +57,9 @@ def installed_once(folder: Path, fill: Callable[[Path], None], what: str, progre
     return folder
 
 
-def install_pypi(package: str, version: str, program: str, python: str = sys.executable, progress: Progress = say) -> Path:
+def install_pypi(
+    package: str, version: str, program: str, python: str = sys.executable, progress: Progress = say
+) -> Path:
     """Install a Python agent at an exact version into an environment of its own; returns its program."""
     folder = cache_folder() / "pypi" / f"{package}-{version}"
 
@@ -90,7 +92,7 @@ def run_logged(
     environment: Mapping[str, str] | None = None,
     every: float = 5.0,
 ) -> None:
-    """Run an installer with its output in a file of `folder`; a sign of life every few seconds; its last words on failure."""
+    """Run an installer, its output in a file of `folder`; say every few seconds how far it is, and why it failed."""
     log = folder / "install.log"
     started = reported = time.monotonic()
     with log.open("wb") as output:

@@ -27,16 +27,28 @@ def npm_command(progress: Progress = say) -> list[str]:
 
 
 def install_npm(package: str, version: str, program: str | None = None, progress: Progress = say) -> Path:
-    """Install an npm package at an exact version; returns the program it brings (the package's only one, or `program`)."""
+    """Install an npm package at an exact version; returns the program it brings, or the one called `program`."""
     folder_name = f"{package.removeprefix('@').replace('/', '-')}-{version}"
     node, npm = node_bin(progress), npm_command(progress)
 
     def fill(folder: Path) -> None:
-        arguments = ["install", "--prefix", str(folder), "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=http"]
+        arguments = [
+            "install",
+            "--prefix",
+            str(folder),
+            "--no-audit",
+            "--no-fund",
+            "--no-update-notifier",
+            "--loglevel=http",
+        ]
         # An npm lifecycle script finds our node first, too.
         environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
         run_logged(
-            f"{package} {version}", [*npm, *arguments, f"{package}@{version}"], folder, progress, environment=environment
+            f"{package} {version}",
+            [*npm, *arguments, f"{package}@{version}"],
+            folder,
+            progress,
+            environment=environment,
         )
 
     folder = installed_once(cache_folder() / "npm" / folder_name, fill, f"{package} {version} from npm", progress)
@@ -44,7 +56,7 @@ def install_npm(package: str, version: str, program: str | None = None, progress
 
 
 def launch_command(program: Path, progress: Progress = say) -> list[str]:
-    """How to start an npm package's program: a script goes to our node, whatever `node` is on PATH; a binary runs itself."""
+    """How to start a program from npm: a script goes to our node, whatever `node` is on PATH; a binary runs itself."""
     with program.open("rb") as file:
         first_line = file.readline(200)
     is_node_script = first_line.startswith(b"#!") and b"node" in first_line
@@ -68,7 +80,16 @@ def _node_folder(progress: Progress) -> Path:
         if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
             # An environment made by uv has no pip: one of our own has.
             python = str(venv_python(folder / "pip", sys.executable))
-        command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--target", str(folder / "node")]
+        command = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--target",
+            str(folder / "node"),
+        ]
         run_logged("node", [*command, f"{NODE_PACKAGE}=={NODE_VERSION}"], folder, progress)
 
     name = f"Node {NODE_VERSION} from PyPI"

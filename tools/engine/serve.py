@@ -86,7 +86,7 @@ def say(text: str) -> None:
 
 @dataclass
 class Engine:
-    """A vLLM server and the command that runs it. `start` returns once it answers."""
+    """A vLLM server of our own; as a context manager it is ready inside the block and gone after it."""
 
     model: Path = field(default_factory=driver_model)
     port: int = field(default_factory=free_port)
@@ -98,6 +98,7 @@ class Engine:
     log: Path | None = None
     progress: Callable[[str], None] = say
     process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
 
     @property
     def url(self) -> str:
@@ -116,12 +117,17 @@ class Engine:
         inherited = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
         return {**inherited, **ENVIRONMENT, **({"VLLM_SERVER_DEV_MODE": "1"} if self.dev_mode else {})}
 
-    def start(self, timeout: float = START_TIMEOUT) -> Engine:
-        for needed, target in ((PYTHON, "the engine's environment"), (self.model / "config.json", "the model")):
+    def start(self) -> Engine:
+        return self.launch().wait()
+
+    def launch(self) -> Engine:
+        """Start it without waiting; from the main thread, since on Linux it ends with the thread that started it."""
+        for needed, what in ((PYTHON, "the engine's environment"), (self.model / "config.json", "the driver model")):
             if not needed.exists():
-                raise EngineError(f"{target} is missing ({needed}): run `make engine`")
+                raise EngineError(f"{what} is missing ({needed}): run `make engine`")
         self.log = self.log or ROOT / ".cache" / "logs" / f"engine-{self.port}.log"
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.started = time.monotonic()
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", END_WITH_PARENT, *self.command()],
@@ -131,29 +137,30 @@ class Engine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        return self
+
+    def wait(self, timeout: float = START_TIMEOUT) -> Engine:
+        """Return when it answers; stop it and raise when it ends or takes too long."""
+        assert self.process, "launch it first"
+        reported = time.monotonic()
         try:
-            self._wait(timeout)
+            while not self.healthy():
+                now = time.monotonic()
+                if self.process.poll() is not None:
+                    raise EngineError(
+                        f"vLLM ended with status {self.process.returncode} at its start:\n{self.log_tail()}"
+                    )
+                if now - self.started > timeout:
+                    raise EngineError(f"vLLM did not answer within {timeout:.0f} s:\n{self.log_tail()}")
+                if now - reported >= 5:
+                    reported = now
+                    self.progress(f"engine: starting vLLM, {now - self.started:.0f} s")
+                time.sleep(0.2)
         except BaseException:
             self.stop()
             raise
+        self.progress(f"engine: vLLM is ready at {self.url} after {time.monotonic() - self.started:.0f} s")
         return self
-
-    def _wait(self, timeout: float) -> None:
-        assert self.process
-        started = reported = time.monotonic()
-        while not self.healthy():
-            now = time.monotonic()
-            if self.process.poll() is not None:
-                raise EngineError(
-                    f"vLLM ended with status {self.process.returncode} while starting:\n{self.log_tail()}"
-                )
-            if now - started > timeout:
-                raise EngineError(f"vLLM did not answer within {timeout:.0f} s:\n{self.log_tail()}")
-            if now - reported >= 5:
-                reported = now
-                self.progress(f"engine: starting vLLM, {now - started:.0f} s")
-            time.sleep(0.2)
-        self.progress(f"engine: vLLM is ready at {self.url} after {time.monotonic() - started:.0f} s")
 
     def healthy(self) -> bool:
         try:
