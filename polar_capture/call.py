@@ -1,0 +1,209 @@
+"""One model call on its way through the gateway, and the rows that it leaves."""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from polar_capture.chains import Link
+from polar_capture.chat import ChatRequest, Choice, Completion, MediaPart
+from polar_capture.dialects.base import Dialect, ParsedCall, WireRequest
+from polar_capture.faults import Fault
+from polar_capture.lineage.minting import Minter
+from polar_capture.lineage.turns import Restored
+from polar_capture.origin import Origin
+from polar_capture.outcomes import Reason, Warning
+from polar_capture.policy import PolicyVersion
+from polar_capture.sessions import SessionState
+from polar_capture.store.records import CallRecord
+
+
+class Generation(Protocol):
+    """What the engine client says of one generation (`engine.client.Generation`)."""
+
+    completion: Completion
+    body_sent: bytes
+    upstream: str
+    upstream_ms: float
+    clamped: bool
+    sampling: dict[str, Any]
+
+
+class RecordedRow(msgspec.Struct, frozen=True):
+    """A row of `calls` as it was recorded; `trainable` as of then, if the answer arrives."""
+
+    id: str
+    trainable: bool
+
+
+class Call(msgspec.Struct):
+    """One call. Fields after `attempt` become known on the way."""
+
+    id: str
+    origin: Origin
+    wire: WireRequest
+    dialect: Dialect
+    parsed: ParsedCall
+    minter: Minter
+    session: SessionState
+    seq: int
+    started_at: float
+    attempt: int = 0
+    agent: str = "main"
+    kind: str = "turn"
+    late: bool = False
+    warnings: list[str] = []
+    chat: ChatRequest | None = None
+    restored: Restored | None = None
+    policy: PolicyVersion | None = None
+    rows: list[RecordedRow] = []
+    """The rows of its answer, once they are with the writer: before the client has anything of it."""
+
+    @property
+    def submitted(self) -> list[str]:
+        return [row.id for row in self.rows]
+
+
+class Circumstances(msgspec.Struct, frozen=True):
+    """What is true of the engine while a call runs."""
+
+    logprobs_mode: str | None = None
+    shaped: bool = False
+    policy_after: PolicyVersion | None = None
+    continuation: str | None = None
+
+
+def error_row(call: Call, fault: Fault, http_status: int, finished_at: float) -> CallRecord:
+    """The row of a call that got no answer from the engine."""
+    return _row(
+        call,
+        status="error",
+        trainable=False,
+        reason=Reason.UPSTREAM_ERROR,
+        error=fault.message,
+        http_status=http_status,
+        finished_at=finished_at,
+        parent_call_id=call.restored.parent if call.restored else None,
+    )
+
+
+def aborted_row(call: Call, finished_at: float) -> CallRecord:
+    """The row of a call whose client left before the engine had answered."""
+    return _row(
+        call,
+        status="aborted",
+        trainable=False,
+        reason=Reason.ABORTED,
+        error="the client left before the answer was ready",
+        delivered=False,
+        finished_at=finished_at,
+        parent_call_id=call.restored.parent if call.restored else None,
+    )
+
+
+def answer_row(
+    call: Call,
+    choice: Choice,
+    generation: Generation,
+    link: Link,
+    circumstances: Circumstances,
+    integrity: tuple[str | None, list[str]],
+    *,
+    row_id: str,
+    finished_at: float,
+    fault: Fault | None,
+    http_status: int,
+) -> CallRecord:
+    """The row of one choice. `integrity` is the engine's own check of ids and logprobs; `fault` is set where the answer
+    could not be delivered in the client's dialect (an aborted generation)."""
+    completion = generation.completion
+    reason, warnings = integrity
+    aborted = choice.finish_reason == "abort"
+    reason = (
+        (Reason.ABORTED if aborted else Reason.UPSTREAM_ERROR if fault else None)
+        or reason
+        or _excluded(call, circumstances)
+    )
+    warnings = [*call.warnings, *warnings]
+    if generation.clamped:
+        warnings.append(Warning.MAX_TOKENS_CLAMPED)
+    if circumstances.shaped:
+        warnings.append(Warning.SAMPLING_SHAPED)
+    return _row(
+        call,
+        id=row_id,
+        choice_index=choice.index,
+        status="aborted" if aborted else "error" if fault else "ok",
+        trainable=reason is None,
+        reason=reason,
+        warnings=list(dict.fromkeys(warnings)),
+        error=fault.message if fault else None,
+        http_status=http_status,
+        finished_at=finished_at,
+        parent_call_id=link.parent,
+        prefix_len=link.prefix_len,
+        model_served=completion.model or None,
+        upstream=generation.upstream,
+        upstream_ms=generation.upstream_ms,
+        finish_reason=choice.finish_reason,
+        stop_reason=None if choice.stop_reason is None else str(choice.stop_reason),
+        prompt_tokens=completion.usage.prompt_tokens,
+        completion_tokens=completion.usage.completion_tokens if len(completion.choices) == 1 else _sampled(choice),
+        sampling=generation.sampling,
+        logprobs_mode=circumstances.logprobs_mode,
+        weight_versions=choice.weight_versions,
+        continuation=circumstances.continuation,
+        chat_request=generation.body_sent,
+        message=msgspec.json.encode(choice.message),
+        prompt_ids=completion.prompt_token_ids,
+        completion_ids=choice.token_ids,
+        logprobs=choice.logprobs,
+        minted=call.minter.minted if row_id == call.id else [],
+    )
+
+
+def _excluded(call: Call, circumstances: Circumstances) -> str | None:
+    """Why a sound answer is none to train on all the same."""
+    if call.late:
+        return Reason.LATE_CALL
+    if call.kind in ("side", "nested"):
+        return Reason(call.kind)
+    after = circumstances.policy_after
+    if call.policy is not None and after is not None and after.version != call.policy.version:
+        return Reason.MIXED_POLICY
+    if call.chat is not None and any(
+        isinstance(part, MediaPart)
+        for message in call.chat.messages
+        if isinstance(message.content, list)
+        for part in message.content
+    ):
+        return Reason.MULTIMODAL_STATE_MISSING
+    return None
+
+
+def _sampled(choice: Choice) -> int | None:
+    return None if choice.token_ids is None else len(choice.token_ids)
+
+
+def _row(call: Call, **columns: Any) -> CallRecord:
+    known: dict[str, Any] = {
+        "id": call.id,
+        "session_id": call.session.id,
+        "seq": call.seq,
+        "agent": call.agent,
+        "kind": call.kind,
+        "user_turn": call.parsed.hints.user_turn,
+        "attempt": call.attempt,
+        "dialect": call.dialect.name,
+        "host": call.wire.host,
+        "path": call.wire.path,
+        "model_requested": call.parsed.model_requested,
+        "streamed": call.parsed.stream,
+        "started_at": call.started_at,
+        "warnings": call.warnings,
+        "policy_version": call.policy.version if call.policy else None,
+        "policy_label": call.policy.label if call.policy else None,
+        "unmapped": call.parsed.unmapped,
+        "dropped": call.parsed.dropped,
+        "request": call.wire.body,
+    }
+    return CallRecord(**(known | columns))

@@ -1,0 +1,142 @@
+"""The chain state of a session: what was sampled in it before, and what a new call continues."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from polar_capture.chat import ChatRequest, Choice, Message
+from polar_capture.chat_normal import normalise
+from polar_capture.lineage.prefix import Fingerprint
+from polar_capture.lineage.turns import Restored
+from polar_capture.outcomes import SessionStatus
+from polar_capture.sessions import SessionState, SessionTable
+
+
+class StoredTurn(msgspec.Struct, frozen=True):
+    """One recorded turn: its sampled message as JSON, the ids that its answer carried, its tokens (1-D int32)."""
+
+    call_id: str
+    agent: str
+    message: bytes | None
+    minted: list[str]
+    prompt_ids: np.ndarray | None
+    completion_ids: np.ndarray | None
+
+
+class ChainSource(Protocol):
+    """The part of the store from which a session's chain state is read back. `find_minted` gives session ids."""
+
+    def session(self, session_id: str) -> dict[str, Any] | None: ...
+
+    def max_seq(self, session_id: str) -> int | None: ...
+
+    def turns(self, session_id: str) -> Iterator[StoredTurn]: ...
+
+    def find_minted(self, ids: list[str]) -> dict[str, str]: ...
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Where a call hangs in its session's tree. `prefix_len` is exact when `exact`, else a proved lower bound."""
+
+    parent: str | None = None
+    prefix_len: int = 0
+    exact: bool = False
+
+
+class Chains:
+    """The sessions in memory, read back from the store when they are not. Database reads run in one own thread."""
+
+    def __init__(self, source: ChainSource) -> None:
+        self.table = SessionTable()
+        self._source = source
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="polar-chains")
+        self._loading: dict[str, asyncio.Future[SessionState]] = {}
+
+    async def open(self, session_id: str) -> SessionState:
+        """The state of a session, known or new."""
+        state = self.table.get(session_id)
+        if state is not None:
+            return state
+        loading = self._loading.get(session_id)
+        if loading is None:
+            loop = asyncio.get_running_loop()
+            loading = asyncio.ensure_future(loop.run_in_executor(self._reader, load, self._source, session_id))
+            self._loading[session_id] = loading
+            loading.add_done_callback(lambda _: self._loading.pop(session_id, None))
+        return self.table.add(await asyncio.shield(loading))
+
+    async def session_of_ids(self, ids: list[str]) -> str | None:
+        """The session in which one of these ids of ours was minted, the last id first."""
+        for state in self.table:
+            for identifier in reversed(ids):
+                if state.turns.call_of(identifier):
+                    return state.id
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reader, _stored_session, self._source, ids)
+
+    def close(self) -> None:
+        self._reader.shutdown(wait=False, cancel_futures=True)
+
+
+def load(source: ChainSource, session_id: str) -> SessionState:
+    """Read a session's chain state from the store; an empty one for a session that is not there."""
+    row = source.session(session_id)
+    state = SessionState(session_id, known=row is not None)
+    if row is None:
+        return state
+    state.ended = row["status"] != SessionStatus.OPEN
+    state.harness = row["harness"]
+    last = source.max_seq(session_id)
+    state.next_seq = 0 if last is None else last + 1
+    for turn in source.turns(session_id):
+        state.agents[turn.call_id] = turn.agent
+        if turn.prompt_ids is not None and turn.completion_ids is not None:
+            state.index.add(turn.call_id, Fingerprint(turn.prompt_ids).extended(turn.completion_ids))
+        if turn.message is not None:
+            state.turns.add(turn.call_id, [msgspec.json.decode(turn.message, type=Message)], turn.minted)
+    return state
+
+
+def restore(state: SessionState, chat: ChatRequest) -> tuple[ChatRequest, Restored]:
+    """The call's conversation as the engine shall see it: sampled turns as they were sampled, in the canonical form."""
+    restored = state.turns.restore(chat.messages)
+    return msgspec.structs.replace(chat, messages=normalise(restored.messages)), restored
+
+
+def link(state: SessionState, prompt: Fingerprint | None, named_parent: str | None) -> Link:
+    """The parent of a call: the turn that its history names, unless only another call is continued exactly; else the one
+    that the tokens name."""
+    if prompt is None:
+        return Link(named_parent)
+    along = state.index.common(named_parent, prompt) if named_parent is not None else None
+    if along is not None and along.exact:
+        return Link(along.call_id, along.length, exact=True)
+    found = state.index.find(prompt)
+    if found is not None and found.exact:
+        return Link(found.call_id, found.length, exact=True)
+    if named_parent is not None:
+        return Link(named_parent, along.length if along else 0)
+    return Link(found.call_id, found.length) if found else Link()
+
+
+def remember(
+    state: SessionState, call_id: str, agent: str, prompt: Fingerprint | None, choices: list[Choice], minted: list[str]
+) -> None:
+    """Add a recorded call to the chain state, so that the next one finds it."""
+    state.agents[call_id] = agent
+    state.turns.add(call_id, [choice.message for choice in choices], minted)
+    first = choices[0]
+    if prompt is not None and first.token_ids is not None:
+        state.index.add(call_id, prompt.extended(np.asarray(first.token_ids, dtype="<i4")))
+
+
+def _stored_session(source: ChainSource, ids: list[str]) -> str | None:
+    found = source.find_minted(ids)
+    for identifier in reversed(ids):
+        if identifier in found:
+            return found[identifier]
+    return None

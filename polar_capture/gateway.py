@@ -1,0 +1,358 @@
+"""One call, from request to answer: attribute → generate → compose → record → answer. Knows no dialect by name."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+import numpy as np
+import uuid_utils
+
+from polar_capture import call as calls
+from polar_capture import chains, sessions
+from polar_capture.call import Call, Circumstances, Generation, RecordedRow
+from polar_capture.chat import ChatRequest
+from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
+from polar_capture.engine.integrity import check
+from polar_capture.engine.sampling import shaped
+from polar_capture.faults import CallError, Fault, FaultKind
+from polar_capture.lineage.minting import Minter
+from polar_capture.lineage.prefix import Fingerprint
+from polar_capture.origin import Origin
+from polar_capture.outcomes import Reason, Warning
+from polar_capture.policy import Policy
+from polar_capture.retries import Attempt, Retries, key_of
+from polar_capture.sessions import Carrier, Claims, SessionState
+from polar_capture.store.records import Recorder, SessionRecord, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+
+class EngineClient(Protocol):
+    """The engine as the gateway uses it (`engine.client.Engine`)."""
+
+    @property
+    def logprobs_mode(self) -> str | None: ...
+
+    async def generate(
+        self,
+        chat: ChatRequest,
+        *,
+        prompt_ids: list[int] | None = None,
+        session: str = "",
+        deadline_grace: float | None = None,
+    ) -> Generation: ...
+
+    async def count(self, chat: ChatRequest) -> int: ...
+
+    def models(self) -> list[ModelCard]: ...
+
+
+class Gateway:
+    """Answers calls and records them. One instance a process, in one event loop."""
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        recorder: Recorder,
+        chain_states: chains.Chains,
+        policy: Policy,
+        *,
+        grace: float = 2.0,
+        strict_sessions: bool = False,
+        continuation: str = "off",
+    ) -> None:
+        self.engine = engine
+        self.recorder = recorder
+        self.chains = chain_states
+        self.policy = policy
+        self.grace = grace
+        self.counts: Counter[str] = Counter()
+        self.draining = False
+        self.running = 0
+        self._retries = Retries()
+        self._strict = strict_sessions
+        self._continuation = continuation
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- the way of a generation -----------------------------------------------------------------------------------
+
+    async def attempt(self, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin) -> tuple[Attempt, bool]:
+        """Understand a request, find its session and start its generation, or join the one that it repeats;
+        and whether this client wants a stream.
+
+        Raises CallError; nothing is recorded of what never became a call. Whoever gets the attempt must `leave` it.
+        """
+        started_at = time.time()
+        if self.draining:
+            raise CallError(Fault(FaultKind.OVERLOADED, "the proxy is shutting down: try again", retry_after="2"))
+        parsed = dialect.parse(wire, route)
+        named = await self._name(parsed, wire, origin)
+        session = await self.chains.open(named.session_id)
+        key = key_of(session.id, dialect.name, parsed)
+        repeated = self._retries.find(key, parsed.hints.attempt)
+        if repeated is not None:
+            self.counts["retries_joined"] += 1
+            repeated.clients += 1
+            repeated.call.attempt = max(repeated.call.attempt + 1, parsed.hints.attempt or 0)
+            return repeated, parsed.stream
+        call = self._begin(dialect, wire, origin, parsed, session, named.carrier, started_at)
+        attempt = Attempt(key, call, asyncio.create_task(self.turn(call)))
+        self._retries.start(attempt)
+        return attempt, parsed.stream
+
+    def leave(self, attempt: Attempt, delivered: bool | None) -> None:
+        """A client is served (True), has left without the whole answer (False), or nobody can tell (None). When the last
+        one leaves a running generation, it is aborted."""
+        attempt.clients -= 1
+        if attempt.clients == 0 and not attempt.work.done():
+            attempt.work.cancel()
+        attempt.work.add_done_callback(lambda _: self._settle(attempt, delivered))
+
+    def _settle(self, attempt: Attempt, delivered: bool | None) -> None:
+        sound = attempt.sound  # also marks the task's exception as seen
+        if attempt.clients:
+            return
+        self._retries.finish(attempt, delivered=delivered is not False)
+        if attempt.call.submitted and delivered is not None and (sound or not delivered):
+            self._delivered(attempt.call, delivered)
+
+    async def turn(self, call: Call) -> Reply:
+        """The answer of a call, durable before it is returned. Raises CallError once the fault is recorded; when
+        cancelled (the client left), the engine's work is aborted and the row says so."""
+        self._enter(call)
+        try:
+            call.chat, call.restored = chains.restore(call.session, call.parsed.chat)
+            self._confirm_delivery(call)
+            call.agent = self._agent(call)
+            call.policy = await self.policy.admit()
+            generation = await self.engine.generate(call.chat, session=call.session.id, deadline_grace=self.grace)
+            reply, fault = self._compose(call, generation)
+            await self._record(call, generation, fault)
+            if fault is not None:
+                raise CallError(fault)
+            return reply
+        except asyncio.CancelledError:
+            self._record_aborted(call)
+            raise
+        except CallError as error:
+            await self._record_fault(call, error.fault)
+            raise
+        finally:
+            self._leave(call)
+
+    def _delivered(self, call: Call, whole: bool) -> None:
+        """Record what became of an answer; a replayed one that arrives at last is trainable again."""
+        self.counts["delivered" if whole else "undelivered"] += 1
+        call.session.undelivered.difference_update(call.submitted if whole else ())
+        for row in call.rows:
+            changes: dict[str, Any] = {"delivered": whole, "attempt": call.attempt}
+            if row.trainable:
+                changes |= {"trainable": whole, "reason": None if whole else Reason.UNDELIVERED}
+            self.recorder.amend(row.id, changes)
+
+    # --- calls that leave no row -----------------------------------------------------------------------------------
+
+    async def count(self, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin) -> tuple[ParsedCall, int]:
+        """The exact size of a prompt, by the engine's own tokenizer, with sampled turns put back as a call would."""
+        parsed = dialect.parse(wire, route)
+        named = await self._name(parsed, wire, origin)
+        state = self.chains.table.get(named.session_id) or SessionState(named.session_id)
+        return parsed, await self.engine.count(chains.restore(state, parsed.chat)[0])
+
+    async def prompt_tokens(self, call: Call) -> int | None:
+        """The size of a running call's prompt, for usage that is told before the answer; None where it can't be had."""
+        chat = call.chat or chains.restore(call.session, call.parsed.chat)[0]
+        try:
+            return await self.engine.count(chat)
+        except CallError as error:
+            log.info("no early prompt size for %s: %s", call.id, error.fault.message)
+            return None
+
+    # --- life cycle ------------------------------------------------------------------------------------------------
+
+    def end_session(self, session_id: str) -> None:
+        """Mark a session ended: later calls are answered and marked late."""
+        state = self.chains.table.get(session_id)
+        if state is not None:
+            state.ended = True
+
+    async def drain(self, seconds: float) -> bool:
+        """Refuse new calls and wait for the running ones; False when some had to be left."""
+        self.draining = True
+        try:
+            await asyncio.wait_for(self._idle.wait(), seconds)
+        except TimeoutError:
+            log.warning("%d calls still run after %.0f s: they are cut off", self.running, seconds)
+            return False
+        return True
+
+    # --- the steps, in order ---------------------------------------------------------------------------------------
+
+    async def _name(self, parsed: ParsedCall, wire: WireRequest, origin: Origin) -> sessions.Named:
+        claims = Claims(
+            proxy_user=origin.proxy_user,
+            header=wire.headers.get("x-polar-session"),
+            gateway_path=origin.gateway_path,
+            gateway_key=origin.gateway_key,
+            harness=parsed.hints.session,
+            connection=origin.connection,
+        )
+        named = sessions.name(claims)
+        if named.carrier in (Carrier.HARNESS, Carrier.CONNECTION):
+            echoed = [i for message in parsed.chat.messages for i in message.echo]
+            minted_in = await self.chains.session_of_ids(echoed) if echoed else None
+            if minted_in is not None:
+                return sessions.Named(minted_in, Carrier.MINTED_ID)
+        if named.carrier is Carrier.CONNECTION and self._strict:
+            raise CallError(
+                Fault(
+                    FaultKind.PERMISSION,
+                    "no session named this call and the proxy runs with --strict-sessions: set "
+                    "HTTPS_PROXY=http://SESSION@HOST:PORT or the header x-polar-session",
+                )
+            )
+        return named
+
+    def _begin(
+        self,
+        dialect: Dialect,
+        wire: WireRequest,
+        origin: Origin,
+        parsed: ParsedCall,
+        session: SessionState,
+        carrier: Carrier,
+        started_at: float,
+    ) -> Call:
+        call_id = str(uuid_utils.uuid7())
+        call = Call(
+            id=call_id,
+            origin=origin,
+            wire=wire,
+            dialect=dialect,
+            parsed=parsed,
+            minter=Minter(call_id),
+            session=session,
+            seq=session.take_seq(),
+            started_at=started_at,
+            attempt=parsed.hints.attempt or 0,
+            kind=parsed.hints.kind or "turn",
+            late=session.ended,
+        )
+        self._announce(call, carrier)
+        return call
+
+    def _announce(self, call: Call, carrier: Carrier) -> None:
+        """Make sure that the session's row is there before the call's."""
+        hints, session = call.parsed.hints, call.session
+        if carrier is Carrier.CONNECTION:
+            call.warnings = [*call.warnings, Warning.UNATTRIBUTED]
+            log.warning("a call of no known session goes to %s: name one in HTTPS_PROXY=http://SESSION@…", session.id)
+        if call.parsed.unmapped:
+            call.warnings = [*call.warnings, Warning.UNMAPPED_FIELDS]
+        learned = hints.harness is not None and session.harness is None
+        if learned:
+            session.harness = hints.harness
+        if not session.known or learned:
+            session.known = True
+            self.recorder.session(
+                SessionRecord(
+                    session.id,
+                    started_at=call.started_at,
+                    harness=hints.harness,
+                    harness_version=hints.harness_version,
+                )
+            )
+        session.last_call_at = call.started_at
+
+    def _agent(self, call: Call) -> str:
+        parent = call.restored.parent if call.restored else None
+        return call.parsed.hints.agent or (call.session.agents.get(parent) if parent else None) or "main"
+
+    def _compose(self, call: Call, generation: Generation) -> tuple[Reply | None, Fault | None]:
+        try:
+            return call.dialect.reply(call.parsed, generation.completion, call.minter), None
+        except CallError as error:
+            return None, error.fault
+
+    async def _record(self, call: Call, generation: Generation, fault: Fault | None) -> None:
+        completion = generation.completion
+        prompt = None
+        if completion.prompt_token_ids is not None:
+            prompt = Fingerprint(np.asarray(completion.prompt_token_ids, dtype="<i4"))
+        link = chains.link(call.session, prompt, call.restored.parent if call.restored else None)
+        mode = self.engine.logprobs_mode
+        circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, self._continuation)
+        rows = []
+        for choice in completion.choices:
+            rows.append(
+                calls.answer_row(
+                    call,
+                    choice,
+                    generation,
+                    link,
+                    circumstances,
+                    check(choice, completion.prompt_token_ids, completion.usage),
+                    row_id=call.id if choice.index == 0 else str(uuid_utils.uuid7()),
+                    finished_at=time.time(),
+                    fault=fault,
+                    http_status=200 if fault is None else call.dialect.error(fault, call.wire).status,
+                )
+            )
+        call.rows = [RecordedRow(row.id, row.trainable) for row in rows]
+        await _kept(self.recorder.call(rows))
+        if fault is None:
+            chains.remember(call.session, call.id, call.agent, prompt, completion.choices, call.minter.minted)
+            call.session.undelivered.add(call.id)
+        self.counts["calls_ok" if fault is None else "calls_error"] += 1
+        self.counts["prompt_tokens"] += completion.usage.prompt_tokens
+        self.counts["completion_tokens"] += completion.usage.completion_tokens
+
+    async def _record_fault(self, call: Call, fault: Fault) -> None:
+        if call.submitted:
+            return
+        self.counts["calls_error"] += 1
+        row = calls.error_row(call, fault, call.dialect.error(fault, call.wire).status, time.time())
+        try:
+            await _kept(self.recorder.call([row]))
+        except CallError:
+            log.error(
+                "the failed call %s of session %s could not be recorded: %s", call.id, call.session.id, fault.message
+            )
+
+    def _record_aborted(self, call: Call) -> None:
+        if not call.submitted:
+            self.counts["calls_aborted"] += 1
+            self.recorder.call([calls.aborted_row(call, time.time())])
+
+    def _confirm_delivery(self, call: Call) -> None:
+        """A turn that the client echoes has reached it, whatever the transport had to say."""
+        for call_id in call.restored.found if call.restored else ():
+            if call_id in call.session.undelivered:
+                call.session.undelivered.discard(call_id)
+                self.recorder.amend(call_id, {"delivered": True})
+
+    def _enter(self, call: Call) -> None:
+        self.running += 1
+        call.session.running += 1
+        self._idle.clear()
+
+    def _leave(self, call: Call) -> None:
+        self.running -= 1
+        call.session.running -= 1
+        if self.running == 0:
+            self._idle.set()
+
+
+async def _kept(future: Future[None]) -> None:
+    """Wait for a write without ever cancelling it. Raises CallError UNAVAILABLE where it can't be made durable."""
+    try:
+        await asyncio.shield(asyncio.wrap_future(future))
+    except StoreUnavailable as error:
+        log.error("%s", error)
+        raise CallError(
+            Fault(FaultKind.UNAVAILABLE, f"the call could not be recorded: {error}", retry_after="5")
+        ) from error
