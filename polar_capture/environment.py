@@ -37,6 +37,17 @@ DUMMY_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """Keys without which harnesses do not start (no one checks them), and the variables that make each needless."""
 
+BASE_URL_VARIABLES = (
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "GOOGLE_GEMINI_BASE_URL",
+    "GEMINI_API_BASE",
+    "LLM_BASE_URL",
+    "COPILOT_PROVIDER_BASE_URL",
+)
+"""Variables that send a harness to another host than its provider's; left as they are, and named when nothing came."""
+
 OWN_PREFIX = "POLAR_"
 """POLAR_CONTROL_TOKEN, POLAR_DB, POLAR_KEY, …: none of them is for a policy's eyes."""
 

@@ -1,4 +1,4 @@
-"""Exit statuses of every command (DESIGN §8)."""
+"""Exit statuses of every command (DESIGN §8), and the error that ends a command with one."""
 
 import enum
 
@@ -13,3 +13,11 @@ class Exit(enum.IntEnum):
     NOT_EXECUTABLE = 126  # of `run`'s child, as shells say it
     NOT_FOUND = 127
     SIGNALLED = 128  # plus the signal's number
+
+
+class Failure(Exception):
+    """Ends a command with a message for the user and a status."""
+
+    def __init__(self, message: str, status: int = Exit.FAULT) -> None:
+        super().__init__(message)
+        self.status = int(status)

@@ -9,6 +9,7 @@
 Folders are 0700 and secrets 0600: whoever reads the CA's key can read the traffic of every harness that trusts it.
 """
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -42,6 +43,14 @@ class Home(msgspec.Struct, frozen=True):
     @property
     def ca_key(self) -> Path:
         return self.confdir / f"{CA_BASENAME}-ca.pem"
+
+    @property
+    def bundle(self) -> Path:
+        return self.path / "ca-bundle.pem"
+
+    def foreign_bundle(self, ca_pem: str) -> Path:
+        """The bundle for a proxy with a CA that is not this folder's."""
+        return self.path / f"ca-bundle-{hashlib.sha256(ca_pem.encode()).hexdigest()[:12]}.pem"
 
     @property
     def spool(self) -> Path:
