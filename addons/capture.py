@@ -1,7 +1,7 @@
 """polar_capture inside mitmproxy: `mitmdump -s addons/capture.py --set polar_upstream=http://127.0.0.1:8000`.
 
-Hooks and options only; what they do is `polar_capture.runtime`. `running` and `done` are async, so mitmproxy's hot reload of
-this script does not work: restart it instead.
+Hooks and options only; what they do is `polar_capture.runtime`. `running` and `done` are async, so mitmproxy's hot
+reload of this script does not work: restart it instead.
 """
 
 import asyncio

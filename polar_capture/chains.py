@@ -108,8 +108,8 @@ def restore(state: SessionState, chat: ChatRequest) -> tuple[ChatRequest, Restor
 
 
 def link(state: SessionState, prompt: Fingerprint | None, named_parent: str | None) -> Link:
-    """The parent of a call: the turn that its history names, unless only another call is continued exactly; else the one
-    that the tokens name."""
+    """The parent of a call: the turn that its history names, unless only another call is continued exactly; else the
+    one that the tokens name."""
     if prompt is None:
         return Link(named_parent)
     along = state.index.common(named_parent, prompt) if named_parent is not None else None

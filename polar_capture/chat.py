@@ -64,7 +64,8 @@ class Tool(msgspec.Struct, omit_defaults=True):
 
 
 class Sampling(msgspec.Struct, omit_defaults=True):
-    """What the client asked of sampling; None where it did not say. Explicit defaults are the engine client's business."""
+    """What the client asked of sampling; None where it did not say. Explicit defaults are the engine client's
+    business."""
 
     temperature: float | None = None
     top_p: float | None = None

@@ -1,9 +1,10 @@
-"""One canonical message list for the engine, whatever the client's habits: prefixes only match when the form never varies.
+"""One canonical message list for the engine, whatever the client's habits: prefixes only match when the form never
+varies.
 
 Rules, each prefix-safe (what stands before an assistant message never depends on what comes after it):
   * the system messages at the front become one;
-  * a later system message becomes a user message in a fixed wrapper, where it stands: hoisting it would rewrite the prefix,
-    and strict chat templates refuse a late system role;
+  * a later system message becomes a user message in a fixed wrapper, where it stands: hoisting it would rewrite the
+    prefix, and strict chat templates refuse a late system role;
   * neighbours of one role become one message, since strict templates demand alternation (tool messages excepted);
   * text-only content is always a string.
 """

@@ -1,7 +1,7 @@
 """The control host `polar.capture`: open pages for harnesses and people, guarded ones for the trainer.
 
-Agents inherit the proxy, so whatever they can reach with it must neither change a reward nor show a session: everything but
-the open pages wants `Authorization: Bearer <control token>`.
+Agents inherit the proxy, so whatever they can reach with it must neither change a reward nor show a session:
+everything but the open pages wants `Authorization: Bearer <control token>`.
 """
 
 import hmac

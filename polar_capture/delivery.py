@@ -1,4 +1,5 @@
-"""When what is sent: the status is held for the header grace, then the stream opens and is kept alive until the answer is there.
+"""When what is sent: the status is held for the header grace, then the stream opens and is kept alive until the answer
+is there.
 
 Nothing that ends a turn is sent before the work is done, and the work is done only when the call is durable.
 """

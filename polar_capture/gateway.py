@@ -105,8 +105,8 @@ class Gateway:
         return attempt, parsed.stream
 
     def leave(self, attempt: Attempt, delivered: bool | None) -> None:
-        """A client is served (True), has left without the whole answer (False), or nobody can tell (None). When the last
-        one leaves a running generation, it is aborted."""
+        """A client is served (True), has left without the whole answer (False), or nobody can tell (None). When the
+        last one leaves a running generation, it is aborted."""
         attempt.clients -= 1
         if attempt.clients == 0 and not attempt.work.done():
             attempt.work.cancel()

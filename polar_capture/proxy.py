@@ -82,7 +82,8 @@ def _ready(config: ServeConfig, runtime, master) -> Ready:
 
 
 def _port_taken(host: str, port: int) -> OSError | None:
-    """Why a port can't be listened on; None when it can. mitmproxy itself would log it and run on without a listener."""
+    """Why a port can't be listened on; None when it can. mitmproxy itself would log it and run on without a
+    listener."""
     if port == 0:
         return None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

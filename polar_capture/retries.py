@@ -1,4 +1,5 @@
-"""A client that asks again for a turn which it never got: it joins the generation that runs, or gets the answer replayed.
+"""A client that asks again for a turn which it never got: it joins the generation that runs, or gets the answer
+replayed.
 
 So no turn is sampled twice because a connection broke, and none is trained twice.
 """

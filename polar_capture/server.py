@@ -217,7 +217,8 @@ def _no_route(wire: WireRequest) -> HttpAnswer:
 
 
 async def _read(request: web.BaseRequest, headers: dict[str, str]) -> bytes:
-    """The whole body, decoded. A body over the limit is read to its end all the same, so that the client sees our answer."""
+    """The whole body, decoded. A body over the limit is read to its end all the same, so that the client sees our
+    answer."""
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)

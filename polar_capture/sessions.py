@@ -1,4 +1,5 @@
-"""Whose call is this: the session of each call, by the order of DESIGN §5, and what is kept in memory of a running session."""
+"""Whose call is this: the session of each call, by the order of DESIGN §5, and what is kept in memory of a running
+session."""
 
 import enum
 import re

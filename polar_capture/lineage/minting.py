@@ -23,7 +23,8 @@ class Minter:
         return int(self._stem[:12], 16) // 1000 if is_v7 else 0
 
     def id(self, prefix: str) -> str:
-        """The next id with this prefix (`msg_`, `toolu_`, `call_`, …): prefix, 32 hex digits, a counter after the first.
+        """The next id with this prefix (`msg_`, `toolu_`, `call_`, …): prefix, 32 hex digits, a counter after the
+        first.
 
         At most 40 characters for prefixes of 6: OpenAI limits call ids to 64 characters, Anthropic to `[A-Za-z0-9_-]+`.
         """

@@ -15,8 +15,8 @@ _DIGEST = 16
 
 
 class Match(msgspec.Struct, frozen=True):
-    """The best earlier call for a prompt. `length` tokens of the prompt are the call's prompt + completion; `exact` says
-    that this is all of the call: the prompt continues it. Else `length` is a lower bound, whole blocks only."""
+    """The best earlier call for a prompt. `length` tokens of the prompt are the call's prompt + completion; `exact`
+    says that this is all of the call: the prompt continues it. Else `length` is a lower bound, whole blocks only."""
 
     call_id: str
     length: int
@@ -79,7 +79,8 @@ class PrefixIndex:
         self._wholes[key] = call_id
 
     def find(self, prompt: Fingerprint) -> Match | None:
-        """The call which the prompt continues, the longest first; else the one sharing most leading blocks; else None."""
+        """The call which the prompt continues, the longest first; else the one sharing most leading blocks; else
+        None."""
         shared = self._deepest(prompt.blocks)
         for length in reversed(self._lengths):
             if length <= len(prompt) and length // BLOCK <= shared:

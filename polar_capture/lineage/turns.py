@@ -1,8 +1,8 @@
 """Sampled turns found again in a client's history, and put back as they were sampled.
 
-Harnesses re-serialise arguments, strip blanks and drop thoughts (measured: facts/harnesses.md §5). What they echo of a turn only
-identifies it: where it still says the same, the sampled message stands in for the echo; where the client changed it, the
-client's words are kept.
+Harnesses re-serialise arguments, strip blanks and drop thoughts (measured: facts/harnesses.md §5). What they echo of a
+turn only identifies it: where it still says the same, the sampled message stands in for the echo; where the client
+changed it, the client's words are kept.
 """
 
 from collections import OrderedDict
@@ -75,7 +75,8 @@ class TurnBook:
         return self._by_words(echo, used, result)
 
     def _by_words(self, echo: Message, used: dict[str, int], result: Restored) -> Message:
-        """For turns that carry no id of ours: the k-th turn with these words in the history is the k-th that was sampled."""
+        """For turns that carry no id of ours: the k-th turn with these words in the history is the k-th that was
+        sampled."""
         key = _content_key(echo)
         candidates = [c for c in self._by_content.get(key, ()) if c in self._by_call]
         occurrence = used.get(key, 0)
@@ -111,8 +112,8 @@ class TurnBook:
 
 
 def says_the_same(echo: Message, sampled: Message) -> bool:
-    """Whether an echo is the sampled turn but for what harnesses are known to mangle: blanks at the ends of texts, dropped
-    thoughts, the spelling and key order of JSON arguments."""
+    """Whether an echo is the sampled turn but for what harnesses are known to mangle: blanks at the ends of texts,
+    dropped thoughts, the spelling and key order of JSON arguments."""
     if text_of(echo.content).strip() != text_of(sampled.content).strip():
         return False
     if echo.reasoning and echo.reasoning.strip() != (sampled.reasoning or "").strip():
