@@ -10,7 +10,9 @@ def folder(name: str) -> Path:
     for candidate in (_PACKAGE / f"_{name}", _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise FileNotFoundError(f"{_PACKAGE / f'_{name}'} is missing: this installation is incomplete, reinstall polar-capture")
+    raise FileNotFoundError(
+        f"{_PACKAGE / f'_{name}'} is missing: this installation is incomplete, reinstall polar-capture"
+    )
 
 
 def addon_script() -> Path:

@@ -1,0 +1,171 @@
+"""Unpacking along the parent chain: what a call shares with its parents is stored once, with the parent.
+
+Pure functions over rows; the queries that bring the rows are in `store.links`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from polar_capture.store import codec
+from polar_capture.store.codec import CodecError, Float32Array, Int32Array
+from polar_capture.store.contexts import NO_IDS
+
+BODY_COLUMNS = ("request", "chat_request", "message")
+
+
+class Tokens(NamedTuple):
+    """The tokens of one call: prompt ids int32 [p], completion ids int32 [c], logprobs float32 [c]; empty where the engine
+    gave none."""
+
+    prompt_ids: Int32Array
+    completion_ids: Int32Array
+    logprobs: Float32Array
+
+
+class TokenLink(NamedTuple):
+    """The packed arrays of one call of a chain."""
+
+    id: str
+    parent_call_id: str | None
+    prompt_ids: bytes | None
+    completion_ids: bytes | None
+
+
+class BodyLink(NamedTuple):
+    """The packed bodies of one call of a chain."""
+
+    id: str
+    parent_call_id: str | None
+    request: bytes | None
+    chat_request: bytes | None
+    message: bytes | None
+
+
+def join_prompt(links: list[TokenLink]) -> Int32Array:
+    """The prompt of the first link, int32 [n]; the others are its ancestors, nearest first, as far as they are needed.
+
+    Copies each needed token once: a long chain costs no more than its last prompt. CodecError where a link is missing or damaged.
+    """
+    target = links[0]
+    if target.prompt_ids is None:
+        return NO_IDS
+    header, own = codec.unpack_own_ids(target.prompt_ids)
+    prompt = np.empty(header.count, np.int32)
+    needed = header.count - len(own)
+    prompt[needed:] = own
+    for link, parent in zip(links, [*links[1:], None], strict=True):
+        if needed == 0:
+            break
+        if parent is None or parent.prompt_ids is None:
+            raise CodecError(
+                f"call {link.id} continues call {link.parent_call_id}, whose tokens are not in the database"
+            )
+        header, own = codec.unpack_own_ids(parent.prompt_ids)
+        if needed > header.count:
+            completion = NO_IDS if parent.completion_ids is None else codec.unpack_own_ids(parent.completion_ids)[1]
+            if needed - header.count > len(completion):
+                raise CodecError(f"call {link.id} shares {needed} tokens with call {parent.id}, which has fewer")
+            prompt[header.count : needed] = completion[: needed - header.count]
+            needed = header.count
+        begin = header.count - len(own)
+        if needed > begin:
+            prompt[begin:needed] = own[: needed - begin]
+            needed = begin
+    return prompt
+
+
+def verified(call_id: str, prompt: Int32Array, sha256: bytes | None) -> Int32Array:
+    """The prompt, when its hash is the recorded one; CodecError otherwise."""
+    if sha256 is not None and codec.prompt_hash(prompt) != sha256:
+        raise CodecError(
+            f"call {call_id}: the unpacked prompt does not match its SHA-256; run `polar-capture db check`"
+        )
+    return prompt
+
+
+def join_prompts(links: Iterable[TokenLink]) -> Iterator[tuple[str, Int32Array]]:
+    """(call id, prompt) of every link, parents before their children; each link is unpacked once."""
+    contexts: dict[str, tuple[Int32Array, Int32Array]] = {}
+    for link in links:
+        completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
+        prompt = NO_IDS
+        if link.prompt_ids is not None:
+            header, own = codec.unpack_own_ids(link.prompt_ids)
+            shared = header.count - len(own)
+            if shared and link.parent_call_id not in contexts:
+                raise CodecError(
+                    f"call {link.id} continues call {link.parent_call_id}, whose tokens are not in the database"
+                )
+            prompt = own if not shared else _continue(link, contexts[link.parent_call_id or ""], shared, own)
+        contexts[link.id] = (prompt, completion)
+        yield link.id, prompt
+
+
+def _continue(link: TokenLink, parent: tuple[Int32Array, Int32Array], shared: int, own: Int32Array) -> Int32Array:
+    prompt, completion = parent
+    if shared > len(prompt) + len(completion):
+        raise CodecError(f"call {link.id} shares {shared} tokens with call {link.parent_call_id}, which has fewer")
+    return np.concatenate((prompt[:shared], completion[: max(0, shared - len(prompt))], own))
+
+
+class Bodies:
+    """Bodies of calls, unpacked with the help of `link`, which gives a call's packed bodies or None."""
+
+    def __init__(self, link: Callable[[str], BodyLink | None], remembered: int = 64) -> None:
+        self._link = link
+        self._unpacked = lru_cache(remembered)(self._unpack)
+
+    def body(self, call_id: str, column: str) -> bytes | None:
+        """The column as it was captured, None where there is none. CodecError where a link is missing or damaged."""
+        return self.with_middle(call_id, column)[0]
+
+    def with_middle(self, call_id: str, column: str) -> tuple[bytes | None, bytes]:
+        """The body and the middle in which it differs from its base."""
+        try:
+            return self._unpacked(call_id, column)
+        except RecursionError:
+            raise CodecError(f"call {call_id}: its parents form a circle") from None
+
+    def _unpack(self, call_id: str, column: str) -> tuple[bytes | None, bytes]:
+        link = self._link(call_id)
+        packed = getattr(link, column) if link else None
+        if link is None or packed is None:
+            return None, b""
+        kind = codec.body_header(packed).kind
+        if kind == codec.WHOLE:
+            return codec.unpack_body(packed)
+        beside = b""
+        if kind == codec.AGAINST_REQUEST:
+            base = self.with_middle(call_id, "request")[0]
+        elif kind == codec.AGAINST_PARENT:
+            parent = link.parent_call_id or ""
+            base = self.with_middle(parent, column)[0]
+            if column == "request":
+                beside = self.with_middle(parent, "message")[0] or b""
+        else:
+            base = self.with_middle(self.ancestor(call_id, codec.KEY_HOPS), column)[0]
+        if base is None:
+            raise CodecError(f"call {call_id}: the body that its {column} is packed against is not in the database")
+        if column == "chat_request" and kind != codec.AGAINST_REQUEST:
+            beside = self.with_middle(call_id, "request")[1]
+        return codec.unpack_body(packed, base, beside)
+
+    def header(self, call_id: str, column: str) -> codec.BodyHeader:
+        """The header of a body that is there; CodecError where it is not."""
+        link = self._link(call_id)
+        packed = getattr(link, column) if link else None
+        if packed is None:
+            raise CodecError(f"call {call_id} has no {column}")
+        return codec.body_header(packed)
+
+    def ancestor(self, call_id: str, hops: int) -> str:
+        """The call that many parents up; CodecError where the chain is shorter."""
+        for _ in range(hops):
+            link = self._link(call_id)
+            if link is None or link.parent_call_id is None:
+                raise CodecError(f"call {call_id}: a parent that its body is packed against is not in the database")
+            call_id = link.parent_call_id
+        return call_id

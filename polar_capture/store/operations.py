@@ -1,0 +1,156 @@
+"""Writes as values, and their execution inside one transaction. Every one of them can be repeated without a change.
+
+An operation is what the writer queues, what the spool keeps, and what `apply` brings into the database: a session's upsert, the
+packed rows of one answer, a change of narrow columns, a reward.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from polar_capture.outcomes import SessionStatus
+from polar_capture.store.escaping import escape
+from polar_capture.store.models import Call, MintedId, Reward, Session
+from polar_capture.store.records import SessionRecord
+
+_SESSIONS: sa.Table = Session.__table__  # type: ignore[assignment]
+_CALLS: sa.Table = Call.__table__  # type: ignore[assignment]
+_MINTED: sa.Table = MintedId.__table__  # type: ignore[assignment]
+_REWARDS: sa.Table = Reward.__table__  # type: ignore[assignment]
+
+AMENDABLE = frozenset({"delivered", "trainable", "reason", "warnings", "user_turn"})
+
+
+class UpsertSession(msgspec.Struct, tag="session", frozen=True):
+    record: SessionRecord
+
+
+class InsertCalls(msgspec.Struct, tag="calls", frozen=True):
+    """Packed rows of one answer and the ids minted for it, by call."""
+
+    rows: list[dict[str, Any]]
+    minted: dict[str, list[str]]
+
+
+class AmendCall(msgspec.Struct, tag="amend", frozen=True):
+    call_id: str
+    changes: dict[str, Any]
+
+
+class InsertReward(msgspec.Struct, tag="reward", frozen=True):
+    row: dict[str, Any]
+
+
+Operation = UpsertSession | InsertCalls | AmendCall | InsertReward
+
+
+def check_amendment(changes: dict[str, Any]) -> None:
+    """ValueError for a column that may not change once a call is recorded."""
+    if unknown := sorted(set(changes) - AMENDABLE):
+        raise ValueError(
+            f"{', '.join(unknown)} of a recorded call can't be changed; {', '.join(sorted(AMENDABLE))} can"
+        )
+
+
+def apply(connection: sa.Connection, operations: Sequence[Operation]) -> None:
+    """Executes the operations in the open transaction: sessions, then calls, then what refers to calls."""
+    for operation in operations:
+        if isinstance(operation, UpsertSession):
+            upsert_session(connection, operation.record)
+    calls = [operation for operation in operations if isinstance(operation, InsertCalls)]
+    _insert_calls(connection, calls)
+    for operation in operations:
+        if isinstance(operation, AmendCall):
+            _amend(connection, operation)
+        elif isinstance(operation, InsertReward):
+            _insert_reward(connection, operation.row)
+
+
+def insert_ignoring(connection: sa.Connection, table: sa.Table, key: str = "id") -> Any:
+    """INSERT that leaves a row with the same key as it is. Other conflicts still fail: a row is never dropped for them."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table).on_conflict_do_nothing(index_elements=[key])
+
+
+def upsert_session(connection: sa.Connection, record: SessionRecord) -> None:
+    """Creates the session, or changes what the record knows of it (None changes nothing)."""
+    known = {
+        "task_id": escape(record.task_id),
+        "group_id": escape(record.group_id),
+        "sample_index": record.sample_index,
+        "harness": escape(record.harness),
+        "harness_version": escape(record.harness_version),
+        "status": record.status,
+        "ended_at": record.ended_at,
+    }
+    created = {
+        "status": SessionStatus.OPEN.value,
+        **{name: value for name, value in known.items() if value is not None},
+    }
+    row = {
+        **dict.fromkeys(known),
+        **created,
+        "id": record.id,
+        "started_at": record.started_at,
+        "metadata": record.extra or {},
+    }
+    if connection.execute(insert_ignoring(connection, _SESSIONS), row).rowcount:
+        return
+    changes = {name: value for name, value in known.items() if value is not None}
+    if record.extra:
+        query = sa.select(_SESSIONS.c.metadata).where(_SESSIONS.c.id == record.id).with_for_update()
+        changes["metadata"] = {**(connection.execute(query).scalar_one() or {}), **record.extra}
+    query = sa.update(_SESSIONS).where(_SESSIONS.c.id == record.id)
+    earlier = query.where(_SESSIONS.c.started_at > record.started_at)
+    connection.execute(earlier.values(started_at=record.started_at))
+    if changes:
+        connection.execute(query.values(changes))
+
+
+def _insert_calls(connection: sa.Connection, operations: Iterable[InsertCalls]) -> None:
+    rows = [row for operation in operations for row in operation.rows]
+    if not rows:
+        return
+    # A session row may be missing where another process's spool still holds it.
+    stubs = {
+        row["session_id"]: {
+            "id": row["session_id"], "started_at": row["started_at"], "status": SessionStatus.OPEN.value, "metadata": {},
+        }
+        for row in reversed(rows)
+    }  # fmt: skip
+    connection.execute(insert_ignoring(connection, _SESSIONS), list(stubs.values()))
+    connection.execute(insert_ignoring(connection, _CALLS), rows)
+    minted = [
+        {"id": escape(minted), "call_id": call_id}
+        for operation in operations
+        for call_id, ids in operation.minted.items()
+        for minted in ids
+    ]
+    if minted:
+        connection.execute(insert_ignoring(connection, _MINTED), minted)
+
+
+def renumber(connection: sa.Connection, operation: InsertCalls) -> InsertCalls:
+    """The same calls behind the last one of their session: for two processes that gave one number to two calls."""
+    session_id = operation.rows[0]["session_id"]
+    known = sa.select(_CALLS.c.id).where(_CALLS.c.id.in_([row["id"] for row in operation.rows]))
+    if connection.execute(known).first():
+        return operation
+    last = connection.execute(sa.select(sa.func.max(_CALLS.c.seq)).where(_CALLS.c.session_id == session_id)).scalar()
+    seq = 0 if last is None else last + 1
+    return InsertCalls([{**row, "seq": seq} for row in operation.rows], operation.minted)
+
+
+def _amend(connection: sa.Connection, operation: AmendCall) -> None:
+    changes = {name: escape(value) if isinstance(value, str) else value for name, value in operation.changes.items()}
+    if changes:
+        connection.execute(sa.update(_CALLS).where(_CALLS.c.id == operation.call_id).values(changes))
+
+
+def _insert_reward(connection: sa.Connection, row: dict[str, Any]) -> None:
+    complete = {**dict.fromkeys(_REWARDS.c.keys()), "name": "outcome", **row}
+    complete = {name: escape(value) if isinstance(value, str) else value for name, value in complete.items()}
+    connection.execute(insert_ignoring(connection, _REWARDS), complete)

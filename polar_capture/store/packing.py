@@ -1,0 +1,97 @@
+"""From a CallRecord to a row of `calls`: exact common prefix with the parent, packed arrays and bodies, hash, escaped texts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polar_capture.store import codec
+from polar_capture.store.contexts import NO_IDS, Body, Context, RecentContexts
+from polar_capture.store.escaping import escape
+from polar_capture.store.records import CallRecord
+
+LoadContext = Callable[[str], Context | None]
+
+_TEXTS = (
+    "id", "session_id", "agent", "kind", "user_turn", "parent_call_id", "dialect", "host", "path", "model_requested",
+    "model_served", "upstream", "status", "reason", "error", "finish_reason", "stop_reason", "logprobs_mode", "policy_label",
+    "continuation",
+)  # fmt: skip
+
+
+class Packer:
+    """Packs calls in their order of arrival. `load` reads the context of a call that is no longer remembered, None where the
+    database does not have it; then the child is packed whole."""
+
+    def __init__(self, load: LoadContext, contexts: RecentContexts | None = None) -> None:
+        self._load = load
+        self.contexts = contexts or RecentContexts()
+
+    def pack(self, record: CallRecord) -> dict[str, Any]:
+        """The row by column name. ValueError, naming the call, where ids are no token ids."""
+        parent = self._parent(record.parent_call_id)
+        own = Context()
+        row = {name: getattr(record, name) for name in record.__struct_fields__ if name != "minted"}
+        for name in _TEXTS:
+            row[name] = escape(row[name])
+        try:
+            row.update(self._tokens(record, parent, own))
+        except ValueError as error:
+            raise ValueError(f"call {record.id}: {error}") from None
+        row["request"] = self._body(record.request, "request", parent, own)
+        row["chat_request"] = self._body(record.chat_request, "chat_request", parent, own)
+        row["message"] = None if record.message is None else codec.pack_body(record.message)
+        own.message = record.message or b""
+        self.contexts.put(record.id, own)
+        return row
+
+    def _parent(self, call_id: str | None) -> Context | None:
+        if call_id is None:
+            return None
+        context = self.contexts.get(call_id)
+        if context is None and (context := self._load(call_id)) is not None:
+            self.contexts.put(call_id, context)
+        return context
+
+    def _tokens(self, record: CallRecord, parent: Context | None, own: Context) -> dict[str, Any]:
+        columns: dict[str, Any] = {"prompt_sha256": None, "prompt_ids": None, "completion_ids": None, "logprobs": None}
+        completion = NO_IDS
+        if record.completion_ids is not None:
+            completion = codec.as_int32(record.completion_ids)
+            columns["completion_ids"] = codec.pack_ids(completion)
+        if record.logprobs is not None:
+            columns["logprobs"] = codec.pack_logprobs(record.logprobs)
+        if record.prompt_ids is None:
+            return columns
+        prompt = codec.as_int32(record.prompt_ids)
+        shared = 0
+        if parent is not None:
+            columns["prefix_len"] = shared = codec.common_prefix(parent.tokens, prompt)
+        # A chain pays where it saves: behind a compaction a short common head is not worth a link.
+        link = shared if parent is not None and shared * 8 >= len(prompt) else 0
+        columns["prompt_ids"] = packed = codec.pack_ids(prompt, link, parent.tokens_depth if parent else 0)
+        columns["prompt_sha256"] = codec.prompt_hash(prompt)
+        own.tokens = np.concatenate((prompt, completion)) if len(completion) else prompt
+        own.tokens_depth = codec.tokens_header(packed).depth
+        return columns
+
+    def _body(self, text: bytes | None, column: str, parent: Context | None, own: Context) -> bytes | None:
+        if text is None:
+            return None
+        base: Body | None = getattr(parent, column) if parent else None
+        depth = (base.depth + 1) % codec.WHOLE_BODY_EVERY if base else 0
+        beside = own.request.middle if column == "chat_request" and own.request else b""
+        key: Body | None = None
+        if base is not None and depth % codec.KEY_HOPS:
+            if column == "request" and parent is not None:
+                beside = parent.message  # the sampled turn comes back inside the next request
+            packed, middle = codec.pack_change(codec.AGAINST_PARENT, depth, base.text, text, beside)
+            key = base.key
+        elif base is not None and depth:
+            packed, middle = codec.pack_change(codec.AGAINST_KEY, depth, base.key.text, text, beside)
+        elif column == "chat_request" and own.request is not None:
+            packed, middle = codec.pack_change(codec.AGAINST_REQUEST, 0, own.request.text, text)
+        else:
+            packed, middle = codec.pack_body(text), text
+        setattr(own, column, Body(text, middle, depth, key))
+        return packed

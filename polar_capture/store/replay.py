@@ -1,0 +1,63 @@
+"""From the spool into the database, in order. Repeating any part of it changes nothing: rows have UUIDs, changes set values."""
+
+import logging
+import msgspec
+import sqlalchemy as sa
+
+from polar_capture.store import operations as ops
+from polar_capture.store.database import Database, explain
+from polar_capture.store.spool import SpoolFile, SpoolFolder
+
+log = logging.getLogger(__name__)
+
+_GROUP = 256
+_DECODER = msgspec.msgpack.Decoder(ops.Operation)
+
+
+def commit_singly(database: Database, operation: ops.Operation) -> None:
+    """One operation in its own transaction. Calls whose number is taken in their session (two processes counted alike) are put
+    behind its last call."""
+    try:
+        with database.write.begin() as connection:
+            ops.apply(connection, [operation])
+    except sa.exc.IntegrityError:
+        if not isinstance(operation, ops.InsertCalls):
+            raise
+        with database.write.begin() as connection:
+            renumbered = ops.renumber(connection, operation)
+            if renumbered is not operation:
+                ops.apply(connection, [renumbered])
+
+
+def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int:
+    """Replays the next entries of a file and returns how many. An entry that the database refuses for good is put aside in
+    `<stem>.rejected` and logged, so that it does not hold up the rest. SQLAlchemyError where the database is still away."""
+    payloads, offset = file.peek(_GROUP)
+    operations = [_DECODER.decode(payload) for payload in payloads]
+    try:
+        with database.write.begin() as connection:
+            ops.apply(connection, operations)
+    except (sa.exc.IntegrityError, sa.exc.DataError):
+        for payload, operation in zip(payloads, operations, strict=True):
+            try:
+                commit_singly(database, operation)
+            except (sa.exc.IntegrityError, sa.exc.DataError) as error:
+                where = folder.reject(payload)
+                log.error("the database refuses a spooled entry, kept in %s: %s", where, explain(database, error))
+    file.done(len(payloads), offset)
+    return len(payloads)
+
+
+def replay_orphans(database: Database, folder: SpoolFolder) -> int:
+    """Replays what processes that are gone left in the spool, and returns how many entries. Where the database does not take
+    them, they stay."""
+    replayed = 0
+    for file in folder.orphans():
+        try:
+            while file.entries_left:
+                replayed += replay_some(database, folder, file)
+        except sa.exc.SQLAlchemyError as error:
+            log.warning("%d captured entries wait in %s: %s", file.entries_left, file.path, explain(database, error))
+        finally:
+            file.close()
+    return replayed

@@ -1,0 +1,270 @@
+"""The store as everyone but the capture path sees it: open, read back, give rewards, ask in SQL."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+import uuid_utils
+from sqlalchemy.engine import RowMapping
+
+from polar_capture.store import codec, operations, sql
+from polar_capture.store.chains import BODY_COLUMNS, TokenLink, Tokens, join_prompt, join_prompts, verified
+from polar_capture.store.codec import CodecError
+from polar_capture.store.contexts import Context
+from polar_capture.store.database import Database, DatabaseError, parse_url, prepare
+from polar_capture.store.escaping import unescape
+from polar_capture.store.links import bodies_of, load_context, token_links
+from polar_capture.store.models import Call, MintedId, Reward, Session
+from polar_capture.store.records import SessionRecord
+from polar_capture.store.replay import replay_orphans
+from polar_capture.store.spool import SpoolFolder
+from polar_capture.store.writer import Writer
+
+_SESSIONS: sa.Table = Session.__table__  # type: ignore[assignment]
+_CALLS: sa.Table = Call.__table__  # type: ignore[assignment]
+_MINTED: sa.Table = MintedId.__table__  # type: ignore[assignment]
+_REWARDS: sa.Table = Reward.__table__  # type: ignore[assignment]
+
+_WIDE = ("request", "chat_request", "message", "prompt_sha256", "prompt_ids", "completion_ids", "logprobs")
+_NARROW = [column for column in _CALLS.c if column.name not in _WIDE]
+_IN_CHUNK = 500
+
+
+def open(  # noqa: A001 (the module's verb: store.open)
+    url_or_path: str | os.PathLike[str], *, create: bool = True, spool: Path | None = None, synchronous: str = "NORMAL"
+) -> "Store":
+    """Opens a database, and creates its schema where there is none yet (`create`).
+
+    `spool` is the folder for what the database can't take; by default the folder of the SQLite file, or `spool` in POLAR_HOME.
+    `synchronous=FULL` makes SQLite fsync at each commit (against power cuts; a killed process loses nothing either way).
+    DatabaseError, with the remedy in its message, for anything that is not a database of this version.
+    """
+    database = Database(parse_url(url_or_path), synchronous=synchronous)
+    try:
+        prepare(database, create=create)
+        folder = SpoolFolder.of(database, spool)
+        replay_orphans(database, folder)
+    except BaseException:
+        database.dispose()
+        raise
+    return Store(database, folder)
+
+
+class Store:
+    """One open database. Safe for use by several threads; reading never blocks the writer."""
+
+    def __init__(self, database: Database, spool: SpoolFolder) -> None:
+        self.database = database
+        self.spool = spool
+        self._writer: Writer | None = None
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def writer(self) -> Writer:
+        """The durable writer (one a store), which implements `records.Recorder`."""
+        if self._writer is None:
+            self._writer = Writer(self.database, self.spool, self._load_context)
+        return self._writer
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Flushes the writer and closes every connection."""
+        if self._writer is not None:
+            self._writer.close(timeout)
+            self._writer = None
+        self.database.dispose()
+
+    # --- sessions and rewards
+
+    def session(self, session_id: str) -> dict[str, Any] | None:
+        """The row of `sessions`, None where there is none."""
+        rows = self._rows(sa.select(_SESSIONS).where(_SESSIONS.c.id == session_id))
+        return rows[0] if rows else None
+
+    def sessions(
+        self, *, group_id: str | None = None, status: str | None = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows of the view `session_summary`, latest first."""
+        view = sa.table("session_summary", *map(sa.column, ("group_id", "status", "started_at", "session_id")))
+        query = (
+            sa.select(sa.text("*"))
+            .select_from(view)
+            .order_by(view.c.started_at.desc(), view.c.session_id.desc())
+            .limit(limit)
+        )
+        if group_id is not None:
+            query = query.where(view.c.group_id == group_id)
+        if status is not None:
+            query = query.where(view.c.status == status)
+        return self._rows(query)
+
+    def upsert_session(self, record: SessionRecord) -> None:
+        """Creates or changes a session at once (the capture path uses the writer)."""
+        with self.database.write.begin() as connection:
+            operations.upsert_session(connection, record)
+
+    def add_reward(
+        self,
+        session_id: str,
+        value: float,
+        *,
+        name: str = "outcome",
+        call_id: str | None = None,
+        source: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        """Records a reward and returns its id. KeyError for an unknown session or a call that is not the session's."""
+        row = {
+            "id": str(uuid_utils.uuid7()),
+            "session_id": session_id,
+            "value": float(value),
+            "name": name,
+            "created_at": time.time(),
+        }
+        row |= {"call_id": call_id, "source": source, "comment": comment}
+        with self.database.write.begin() as connection:
+            if connection.execute(sa.select(_SESSIONS.c.id).where(_SESSIONS.c.id == session_id)).first() is None:
+                raise KeyError(f"session {session_id} is not in {self.database.name}")
+            if call_id is not None:
+                query = sa.select(_CALLS.c.id).where(_CALLS.c.id == call_id, _CALLS.c.session_id == session_id)
+                if connection.execute(query).first() is None:
+                    raise KeyError(f"call {call_id} is none of session {session_id}")
+            operations.apply(connection, [operations.InsertReward(row)])
+        return str(row["id"])
+
+    def rewards(self, session_id: str) -> list[dict[str, Any]]:
+        """All rewards of a session, in the order they were given."""
+        query = sa.select(_REWARDS).where(_REWARDS.c.session_id == session_id)
+        return self._rows(query.order_by(_REWARDS.c.created_at, _REWARDS.c.id))
+
+    # --- calls
+
+    def calls(self, session_id: str) -> list[dict[str, Any]]:
+        """The narrow columns of a session's calls, by seq and choice."""
+        query = sa.select(*_NARROW).where(_CALLS.c.session_id == session_id)
+        return self._rows(query.order_by(_CALLS.c.seq, _CALLS.c.choice_index))
+
+    def call(self, call_id: str) -> dict[str, Any]:
+        """Every column of one call, unpacked: ids and logprobs as lists (None where the engine gave none), bodies as bytes,
+        the hash in hex. KeyError for an unknown call, CodecError for a damaged one."""
+        with self.database.read.connect() as connection:
+            found = connection.execute(sa.select(_CALLS).where(_CALLS.c.id == call_id)).mappings().first()
+            if found is None:
+                raise KeyError(f"call {call_id} is not in {self.database.name}")
+            row = _readable(found)
+            bodies = bodies_of(connection, call_id)
+            for column in BODY_COLUMNS:
+                row[column] = bodies.body(call_id, column)
+            tokens = self._tokens(connection, call_id)
+        for name, array in zip(("prompt_ids", "completion_ids", "logprobs"), tokens, strict=True):
+            row[name] = None if row[name] is None else array.tolist()
+        row["prompt_sha256"] = row["prompt_sha256"].hex() if row["prompt_sha256"] else None
+        return row
+
+    def tokens(self, call_id: str) -> Tokens:
+        """Prompt ids, completion ids and logprobs of a call, verified. KeyError for an unknown call, CodecError for a damaged one."""
+        with self.database.read.connect() as connection:
+            return self._tokens(connection, call_id)
+
+    def body(self, call_id: str, column: str) -> bytes | None:
+        """`request`, `chat_request` or `message` as it was captured; None where the call has none."""
+        if column not in BODY_COLUMNS:
+            raise ValueError(f"{column!r} is no body: {', '.join(BODY_COLUMNS)}")
+        with self.database.read.connect() as connection:
+            return bodies_of(connection, call_id).body(call_id, column)
+
+    def session_tokens(self, session_id: str) -> Iterator[tuple[str, Tokens]]:
+        """(call id, tokens) of a session's calls in order, each chain unpacked once. CodecError where one is damaged."""
+        order = (_CALLS.c.seq, _CALLS.c.choice_index)
+        columns = [
+            _CALLS.c[name]
+            for name in ("id", "parent_call_id", "prompt_ids", "completion_ids", "prompt_sha256", "logprobs")
+        ]
+        with self.database.read.connect() as connection:
+            rows = connection.execute(
+                sa.select(*columns).where(_CALLS.c.session_id == session_id).order_by(*order)
+            ).all()
+            links = [TokenLink(*row[:4]) for row in rows]
+            try:
+                for row, (call_id, prompt) in zip(rows, join_prompts(links), strict=True):
+                    yield call_id, _tokens(call_id, prompt, row.completion_ids, row.logprobs, row.prompt_sha256)
+            except CodecError as error:
+                raise CodecError(f"session {session_id}: {error}") from error
+
+    def find_minted(self, ids: Iterable[str]) -> dict[str, str]:
+        """The call of each id that we minted; ids of others are left out."""
+        wanted = list(ids)
+        found: dict[str, str] = {}
+        with self.database.read.connect() as connection:
+            for begin in range(0, len(wanted), _IN_CHUNK):
+                query = sa.select(_MINTED.c.id, _MINTED.c.call_id).where(
+                    _MINTED.c.id.in_(wanted[begin : begin + _IN_CHUNK])
+                )
+                found.update((row.id, row.call_id) for row in connection.execute(query))
+        return found
+
+    def max_seq(self, session_id: str) -> int:
+        """The number of the session's last call, -1 where it has none."""
+        with self.database.read.connect() as connection:
+            last = connection.execute(
+                sa.select(sa.func.max(_CALLS.c.seq)).where(_CALLS.c.session_id == session_id)
+            ).scalar()
+        return -1 if last is None else int(last)
+
+    # --- SQL
+
+    def sql(self, query: str) -> tuple[list[str], list[Sequence[Any]]]:
+        """Column names and rows of one read-only statement. DatabaseError, in the database's words, where it is refused."""
+        return sql.run(self.database, query, self)
+
+    def _rows(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
+        with self.database.read.connect() as connection:
+            return [_readable(row) for row in connection.execute(query).mappings()]
+
+    def _tokens(self, connection: sa.Connection, call_id: str) -> Tokens:
+        links = token_links(connection, call_id)
+        if not links:
+            raise KeyError(f"call {call_id} is not in {self.database.name}")
+        query = sa.select(_CALLS.c.prompt_sha256, _CALLS.c.logprobs).where(_CALLS.c.id == call_id)
+        sha256, logprobs = connection.execute(query).one()
+        return _tokens(call_id, join_prompt(links), links[0].completion_ids, logprobs, sha256)
+
+    def _load_context(self, call_id: str) -> Context | None:
+        try:
+            with self.database.read.connect() as connection:
+                return load_context(connection, call_id)
+        except (sa.exc.SQLAlchemyError, CodecError):
+            return None  # the child is then packed whole: larger, and right
+
+
+def tokens(call: "str | dict[str, Any]", db: str | os.PathLike[str] | None = None) -> Tokens:
+    """Prompt ids int32, completion ids int32 and logprobs float32 of a call, given its id or its row.
+
+    `db` is a path or URL; by default POLAR_DB, or `polar.db` in the current folder.
+    """
+    call_id = call if isinstance(call, str) else str(call["id"])
+    with open(db or os.environ.get("POLAR_DB", "sqlite:///polar.db"), create=False) as store:
+        return store.tokens(call_id)
+
+
+def _tokens(
+    call_id: str, prompt: codec.Int32Array, completion: bytes | None, logprobs: bytes | None, sha256: bytes | None
+) -> Tokens:
+    return Tokens(
+        verified(call_id, prompt, sha256),
+        codec.unpack_own_ids(completion)[1] if completion is not None else codec.as_int32([]),
+        codec.unpack_logprobs(logprobs) if logprobs is not None else codec.no_logprobs(),
+    )
+
+
+def _readable(row: RowMapping) -> dict[str, Any]:
+    return {str(name): unescape(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+__all__ = ["DatabaseError", "Store", "open", "tokens"]
