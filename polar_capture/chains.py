@@ -3,20 +3,24 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from polar_capture.chat import ChatRequest, Choice, Message
 from polar_capture.chat_normal import normalise
+from polar_capture.dialects.base import Lookup, StoredTurn
 from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.lineage.turns import Restored
 from polar_capture.outcomes import SessionStatus
 from polar_capture.sessions import SessionState, SessionTable
 
 
-class StoredTurn(msgspec.Struct, frozen=True):
+T = TypeVar("T")
+
+
+class ChainTurn(msgspec.Struct, frozen=True):
     """One recorded turn: its sampled message as JSON, the ids that its answer carried, its tokens (1-D int32)."""
 
     call_id: str
@@ -34,9 +38,11 @@ class ChainSource(Protocol):
 
     def max_seq(self, session_id: str) -> int | None: ...
 
-    def turns(self, session_id: str) -> Iterator[StoredTurn]: ...
+    def turns(self, session_id: str) -> Iterator[ChainTurn]: ...
 
     def find_minted(self, ids: list[str]) -> dict[str, str]: ...
+
+    def stored(self, minted_id: str) -> StoredTurn | None: ...
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -77,6 +83,17 @@ class Chains:
                     return state.id
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reader, _stored_session, self._source, ids)
+
+    async def run(self, steps: Lookup[T]) -> T:
+        """Carry out a dialect's lookups in the store. Raises what the dialect raises (CallError)."""
+        found: StoredTurn | None = None
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                wanted = steps.send(found)
+            except StopIteration as done:
+                return done.value
+            found = await loop.run_in_executor(self._reader, self._source.stored, wanted)
 
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)

@@ -63,6 +63,7 @@ class Gateway:
         grace: float = 2.0,
         strict_sessions: bool = False,
         continuation: str = "off",
+        websockets: bool = True,
     ) -> None:
         self.engine = engine
         self.recorder = recorder
@@ -71,6 +72,7 @@ class Gateway:
         self.grace = grace
         self.counts: Counter[str] = Counter()
         self.draining = False
+        self.websockets = websockets
         self.running = 0
         self._retries = Retries()
         self._strict = strict_sessions
@@ -89,7 +91,13 @@ class Gateway:
         started_at = time.time()
         if self.draining:
             raise CallError(Fault(FaultKind.OVERLOADED, "the proxy is shutting down: try again", retry_after="2"))
-        parsed = dialect.parse(wire, route)
+        parsed = await self.chains.run(dialect.resolve(dialect.parse(wire, route)))
+        return await self.attempt_parsed(dialect, parsed, wire, origin, started_at), parsed.stream
+
+    async def attempt_parsed(
+        self, dialect: Dialect, parsed: ParsedCall, wire: WireRequest, origin: Origin, started_at: float
+    ) -> Attempt:
+        """The same for a request that is understood and resolved already (one frame of a WebSocket)."""
         named = await self._name(parsed, wire, origin)
         session = await self.chains.open(named.session_id)
         key = key_of(session.id, dialect.name, parsed)
@@ -98,11 +106,11 @@ class Gateway:
             self.counts["retries_joined"] += 1
             repeated.clients += 1
             repeated.call.attempt = max(repeated.call.attempt + 1, parsed.hints.attempt or 0)
-            return repeated, parsed.stream
+            return repeated
         call = self._begin(dialect, wire, origin, parsed, session, named.carrier, started_at)
         attempt = Attempt(key, call, asyncio.create_task(self.turn(call)))
         self._retries.start(attempt)
-        return attempt, parsed.stream
+        return attempt
 
     def leave(self, attempt: Attempt, delivered: bool | None) -> None:
         """A client is served (True), has left without the whole answer (False), or nobody can tell (None). When the
@@ -158,7 +166,7 @@ class Gateway:
 
     async def count(self, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin) -> tuple[ParsedCall, int]:
         """The exact size of a prompt, by the engine's own tokenizer, with sampled turns put back as a call would."""
-        parsed = dialect.parse(wire, route)
+        parsed = await self.chains.run(dialect.resolve(dialect.parse(wire, route)))
         named = await self._name(parsed, wire, origin)
         state = self.chains.table.get(named.session_id) or SessionState(named.session_id)
         return parsed, await self.engine.count(chains.restore(state, parsed.chat)[0])

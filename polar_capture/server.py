@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from polar_capture import bodies, sessions
+from polar_capture import bodies, sessions, websocket
 from polar_capture.delivery import deliver, plain
 from polar_capture.dialects import registry
 from polar_capture.dialects.base import Dialect, HttpAnswer, Operation, Route, WireRequest
@@ -148,6 +148,8 @@ class GatewayServer:
         if origin.control:
             return await self._control.handle(request, body)
         wire = WireRequest(request.method, path, headers, dict(request.query), body, origin.host)
+        if headers.get("upgrade", "").lower() == "websocket":
+            return await websocket.serve(request, wire, origin, self._gateway, self._model)
         found = registry.find(request.method, path, origin.host, headers)
         if found is None:
             return await plain(request, _no_route(wire))
@@ -177,7 +179,8 @@ class GatewayServer:
                 return await plain(request, dialect.count(parsed, tokens))
             case Operation.LIST_MODELS | Operation.GET_MODEL:
                 return await plain(request, dialect.models(self._gateway.engine.models(), wire, route))
-        raise CallError(Fault(FaultKind.NOT_FOUND, f"{wire.method} {wire.path} is not served here"))
+            case Operation.LOCAL:
+                return await plain(request, await self._gateway.chains.run(dialect.local(wire, route)))
 
     async def _generate(
         self, request: web.BaseRequest, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin

@@ -1,0 +1,113 @@
+"""A dialect's WebSocket, carried: frames in, actions out, the same calls and records as over HTTP."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import uuid_utils
+from aiohttp import WSMsgType, web
+
+from polar_capture.bodies import MAX_BODY
+from polar_capture.delivery import KEEPALIVE, plain
+from polar_capture.dialects import registry
+from polar_capture.dialects.base import Action, Dialect, Generate, HttpAnswer, Send, Socket, WireRequest
+from polar_capture.faults import CallError, Fault, FaultKind
+from polar_capture.gateway import Gateway
+from polar_capture.lineage.minting import Minter
+from polar_capture.origin import Origin
+from polar_capture.retries import Attempt
+
+log = logging.getLogger(__name__)
+
+
+async def serve(
+    request: web.BaseRequest, wire: WireRequest, origin: Origin, gateway: Gateway, model: Callable[[], str]
+) -> web.StreamResponse:
+    """Upgrade and serve one client until it leaves; 426 where the path has no WebSocket, or they are switched off."""
+    dialect = registry.spokesman(wire.path, wire.host, wire.headers)
+    socket = dialect.socket(wire, lambda: Minter(str(uuid_utils.uuid7()))) if gateway.websockets else None
+    if socket is None:
+        refusal = dialect.error(Fault(FaultKind.INVALID, "WebSocket is not served here: use HTTP"), wire)
+        return await plain(request, HttpAnswer(426, refusal.body, {**refusal.headers, "connection": "close"}))
+    response = web.WebSocketResponse(max_msg_size=MAX_BODY)
+    await response.prepare(request)
+    await _Carrier(response, socket, dialect, origin, gateway, model).run()
+    return response
+
+
+class _Carrier:
+    """Carries out one socket's actions. Frames go on being read while a call runs: the socket queues what it must."""
+
+    def __init__(
+        self,
+        response: web.WebSocketResponse,
+        socket: Socket,
+        dialect: Dialect,
+        origin: Origin,
+        gateway: Gateway,
+        model: Callable[[], str],
+    ) -> None:
+        self._response = response
+        self._socket = socket
+        self._dialect = dialect
+        self._origin = origin
+        self._gateway = gateway
+        self._model = model
+        self._call: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        try:
+            async for message in self._response:
+                if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    await self._act(self._socket.receive(message.data))
+        finally:
+            if self._call is not None:
+                self._call.cancel()
+                await asyncio.wait({self._call})
+
+    async def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                await self._response.send_str(action.data.decode())
+            else:
+                self._call = asyncio.create_task(self._generate(action))
+
+    async def _generate(self, wanted: Generate) -> None:
+        attempt = None
+        started_at = time.time()
+        try:
+            if self._gateway.draining:
+                raise CallError(Fault(FaultKind.OVERLOADED, "the proxy is shutting down: try again"))
+            parsed = await self._gateway.chains.run(self._dialect.resolve(wanted.call))
+            attempt = await self._gateway.attempt_parsed(self._dialect, parsed, wanted.wire, self._origin, started_at)
+            await self._act(self._socket.start(attempt.call.parsed, attempt.call.minter, self._model()))
+            ending = await self._ending(attempt)
+        except CallError as error:
+            ending = self._socket.fail(error.fault)
+        except (asyncio.CancelledError, ConnectionError):
+            if attempt is not None:
+                self._gateway.leave(attempt, False)
+            raise
+        except Exception:
+            log.exception("a fault of ours on the WebSocket %s", wanted.wire.path)
+            ending = self._socket.fail(Fault(FaultKind.INTERNAL, "polar_capture failed on this request"))
+        try:
+            await self._act(ending)
+        except BaseException:
+            if attempt is not None:
+                self._gateway.leave(attempt, False)
+            raise
+        if attempt is not None:
+            # Frames of a live socket are only known to have left us; the next frame's echo confirms them.
+            self._gateway.leave(attempt, None)
+
+    async def _ending(self, attempt: Attempt) -> list[Action]:
+        """Wait for the answer, with the header grace before the first no-op; what is left to send."""
+        timeout = self._gateway.grace
+        while not attempt.work.done():
+            await asyncio.wait({attempt.work}, timeout=timeout)
+            timeout = KEEPALIVE
+            if not attempt.work.done():
+                await self._act(self._socket.noop())
+        return self._socket.finish(await asyncio.shield(attempt.work))
