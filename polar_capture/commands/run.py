@@ -98,5 +98,5 @@ def _check_no_private_options(ctx: click.Context, given: dict[str, Any]) -> None
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = next(parameter.opts[0] for parameter in ctx.command.params if parameter.name == name)
             raise ConfigError(
-                f"{option} is for a private proxy, but --proxy (POLAR_PROXY) names one that runs already: drop one of them"
+                f"{option} is for a private proxy, but --proxy (POLAR_PROXY) names a running one: drop one of the two"
             )
