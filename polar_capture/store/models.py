@@ -6,13 +6,15 @@ are escaped by JSON itself (`\\u0000`). Packed columns (`bytes`) are described i
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Float, ForeignKey, Index, LargeBinary, MetaData, String, Text
+from sqlalchemy import JSON as AnyJSON
+from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, MetaData, String, Text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 Id = String(128)
-IntArray = postgresql.ARRAY(postgresql.INTEGER).with_variant(JSON(), "sqlite")
-FloatArray = postgresql.ARRAY(postgresql.REAL).with_variant(JSON(), "sqlite")
+JSON = AnyJSON(none_as_null=True)
+IntArray = postgresql.ARRAY(postgresql.INTEGER).with_variant(AnyJSON(), "sqlite")
+FloatArray = postgresql.ARRAY(postgresql.REAL).with_variant(AnyJSON(), "sqlite")
 
 
 class Base(DeclarativeBase):

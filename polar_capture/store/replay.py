@@ -1,6 +1,7 @@
 """From the spool into the database, in order. Repeating any part of it changes nothing: rows have UUIDs, changes set values."""
 
 import logging
+
 import msgspec
 import sqlalchemy as sa
 
