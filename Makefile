@@ -13,7 +13,9 @@ help: ## what there is to call
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.ready ## .venv with polar-capture, its extras and the tools of the tests
+	@:
 engine: .venv-engine/.ready ## .venv-engine with vLLM for the CPU, and the tiny driver model
+	@:
 
 .venv/.ready: requirements/dev.txt pyproject.toml tools/environments.py
 	@python=$$(sh tools/find_python.sh 3.13) && "$$python" tools/environments.py proxy
