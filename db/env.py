@@ -26,6 +26,7 @@ def migrate() -> None:
             target_metadata=Base.metadata,
             render_as_batch=database.is_sqlite,
             compare_type=True,
+            transactional_ddl=True,  # SQLite has it as well, whatever Alembic thinks of its driver
         )
         with connection.begin():
             drop_views(connection)

@@ -19,7 +19,7 @@ SELECT
     CAST(COALESCE(SUM(c.prompt_tokens), 0) AS BIGINT) AS prompt_tokens,
     CAST(COALESCE(SUM(c.completion_tokens), 0) AS BIGINT) AS completion_tokens,
     MAX(c.prompt_tokens) AS longest_prompt,
-    COALESCE(SUM(c.upstream_ms), 0) AS upstream_ms,
+    COALESCE(SUM(c.upstream_ms), 0.0) AS upstream_ms,
     MIN(c.started_at) AS first_call_at,
     MAX(c.finished_at) AS last_call_at,
     MIN(c.policy_version) AS policy_version_min,
