@@ -1,0 +1,188 @@
+"""vLLM's answers, decoded into the internal form. Only the fields that are used are named: the rest costs nothing.
+
+Shapes: vLLM 0.32's chat completion. 20,000 prompt ids and 500 sampled tokens with logprobs (200 KB) take about 0.6 ms.
+"""
+
+import json
+import math
+from typing import Annotated, Any
+
+import msgspec
+
+from polar_capture.chat import Choice, Completion, Message, ToolCall, Usage
+
+TokenIds = list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
+
+
+class NotAnAnswer(Exception):
+    """The body is no chat completion; the message says why, without quoting it."""
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _ToolCall(msgspec.Struct):
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None  # vLLM before 0.12
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Position(msgspec.Struct, gc=False):
+    logprob: float | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Position] | None = None
+
+
+class _RawLogprobs(msgspec.Struct):
+    content: msgspec.Raw = msgspec.Raw()
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    message: _Message = msgspec.field(default_factory=_Message)
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    token_ids: TokenIds | None = None
+    weight_versions: list[dict[str, Any]] | None = None
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+    model: str | None = None
+    prompt_token_ids: TokenIds | None = None
+
+
+class _ShownChoice(msgspec.Struct):
+    logprobs: _RawLogprobs | None = None
+
+
+class _ShownAnswer(msgspec.Struct):
+    choices: list[_ShownChoice]
+
+
+_answer = msgspec.json.Decoder(_Answer)
+_shown = msgspec.json.Decoder(_ShownAnswer)
+
+
+def decode(body: bytes, *, show_logprobs: bool = False) -> Completion:
+    """The completion in `body`. `show_logprobs` also keeps the engine's logprob objects as bytes.
+
+    Ids that are no integers from 0 to 2**31 - 1 count as missing; a logprob that is null or NaN is NaN. Raises
+    NotAnAnswer for what is no JSON, has another shape, or holds no choice.
+    """
+    try:
+        answer = _answer.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body, answer = _leniently(body)
+    if not answer.choices:
+        raise NotAnAnswer("an answer without choices")
+    shown: list[bytes | None] = [None] * len(answer.choices)
+    if show_logprobs:
+        shown = [bytes(c.logprobs.content) or None if c.logprobs else None for c in _shown.decode(body).choices]
+    choices = [_choice(choice, raw) for choice, raw in zip(answer.choices, shown, strict=True)]
+    return Completion(choices, _usage(answer), answer.model or "", answer.prompt_token_ids)
+
+
+_FINISHES = frozenset(("stop", "length", "tool_calls", "content_filter", "abort", "repetition"))
+
+
+def _choice(choice: _Choice, shown: bytes | None) -> Choice:
+    message = choice.message
+    calls = [
+        ToolCall(call.id or "", (call.function and call.function.name) or "", _arguments(call.function))
+        for call in message.tool_calls or []
+    ]
+    logprobs = None
+    if choice.logprobs is not None and choice.logprobs.content is not None:
+        logprobs = [math.nan if p.logprob is None else p.logprob for p in choice.logprobs.content]
+    finish = choice.finish_reason
+    return Choice(
+        index=choice.index,
+        message=Message("assistant", message.content, message.reasoning or message.reasoning_content, calls),
+        # A generation without a finish was not finished.
+        finish_reason=finish if finish in _FINISHES else "tool_calls" if finish == "function_call" else "abort",
+        stop_reason=choice.stop_reason,
+        token_ids=choice.token_ids,
+        logprobs=logprobs,
+        logprobs_content=shown,
+        weight_versions=choice.weight_versions,
+    )
+
+
+def _arguments(function: _Function | None) -> str:
+    arguments = function.arguments if function else None
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+
+
+def _usage(answer: _Answer) -> Usage:
+    usage = answer.usage
+    if usage is None:
+        sampled = sum(len(choice.token_ids or ()) for choice in answer.choices)
+        return Usage(len(answer.prompt_token_ids or ()), sampled)
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        (prompt.cached_tokens or 0) if prompt else 0,
+        (completion.reasoning_tokens or 0) if completion else 0,
+    )
+
+
+def _leniently(body: bytes) -> tuple[bytes, _Answer]:
+    """For the rare answer that strict JSON or the id range refuses: NaN, lone surrogates, ids out of range."""
+    try:
+        value = json.loads(body.decode("utf-8", "replace"))
+    except ValueError:
+        raise NotAnAnswer("a body that is no JSON") from None
+    if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
+        raise NotAnAnswer("JSON that is no chat completion")
+    holders = [value, *(choice for choice in value["choices"] if isinstance(choice, dict))]
+    for holder in holders:
+        for key in ("prompt_token_ids", "token_ids"):
+            if key in holder and not _sound_ids(holder[key]):
+                holder[key] = None
+    text = json.dumps(_finite(value), ensure_ascii=False)
+    repaired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    try:
+        return repaired, _answer.decode(repaired)
+    except msgspec.ValidationError as error:
+        raise NotAnAnswer(f"a chat completion of another shape: {error}") from None
+
+
+def _sound_ids(ids: Any) -> bool:
+    return isinstance(ids, list) and all(type(i) is int and 0 <= i < 2**31 for i in ids)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
