@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.proxy import server_hooks
-from polar_capture.engine.probe import NoTokenIds
+from polar_capture.engine.probe import ModelNotServed, NoTokenIds
 
 from polar_capture import addon_options
 from polar_capture.config import SESSION_ID, ConfigError
@@ -77,6 +77,8 @@ class Capture:
             await self.runtime.start()
         except NoTokenIds as error:
             self._fail(Exit.NO_IDS, str(error))
+        except ModelNotServed as error:
+            self._fail(Exit.USAGE, str(error))
         except DatabaseError as error:
             self._fail(Exit.DATABASE, str(error))
         except OSError as error:

@@ -26,6 +26,10 @@ class Generation(Protocol):
     upstream_ms: float
     clamped: bool
     sampling: dict[str, Any]
+    logprobs_mode: str | None
+
+    def check(self, choice: Choice) -> tuple[Reason | None, list[Warning]]:
+        """The engine's own check of a choice's ids and logprobs."""
 
 
 class RecordedRow(msgspec.Struct, frozen=True):
@@ -106,7 +110,7 @@ def answer_row(
     generation: Generation,
     link: Link,
     circumstances: Circumstances,
-    integrity: tuple[str | None, list[str]],
+    integrity: tuple[Reason | None, list[Warning]],
     *,
     row_id: str,
     finished_at: float,

@@ -16,31 +16,31 @@ from polar_capture.lineage.turns import Restored
 from polar_capture.outcomes import SessionStatus
 from polar_capture.sessions import SessionState, SessionTable
 
-
 T = TypeVar("T")
 
 
 class ChainTurn(msgspec.Struct, frozen=True):
-    """One recorded turn: its sampled message as JSON, the ids that its answer carried, its tokens (1-D int32)."""
+    """One recorded turn: its sampled message as JSON, the ids that its answer carried, its tokens (1-D
+    int32, empty where the engine gave none)."""
 
     call_id: str
     agent: str
     message: bytes | None
     minted: list[str]
-    prompt_ids: np.ndarray | None
-    completion_ids: np.ndarray | None
+    prompt_ids: np.ndarray
+    completion_ids: np.ndarray
 
 
 class ChainSource(Protocol):
-    """The part of the store from which a session's chain state is read back. `find_minted` gives session ids."""
+    """The part of the store from which a session's chain state is read back."""
 
     def session(self, session_id: str) -> dict[str, Any] | None: ...
 
-    def max_seq(self, session_id: str) -> int | None: ...
+    def last_seq(self, session_id: str) -> int: ...
 
     def turns(self, session_id: str) -> Iterator[ChainTurn]: ...
 
-    def find_minted(self, ids: list[str]) -> dict[str, str]: ...
+    def session_of(self, ids: list[str]) -> str | None: ...
 
     def stored(self, minted_id: str) -> StoredTurn | None: ...
 
@@ -82,7 +82,7 @@ class Chains:
                 if state.turns.call_of(identifier):
                     return state.id
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reader, _stored_session, self._source, ids)
+        return await loop.run_in_executor(self._reader, self._source.session_of, ids)
 
     async def run(self, steps: Lookup[T]) -> T:
         """Carry out a dialect's lookups in the store. Raises what the dialect raises (CallError)."""
@@ -107,11 +107,10 @@ def load(source: ChainSource, session_id: str) -> SessionState:
         return state
     state.ended = row["status"] != SessionStatus.OPEN
     state.harness = row["harness"]
-    last = source.max_seq(session_id)
-    state.next_seq = 0 if last is None else last + 1
+    state.next_seq = source.last_seq(session_id) + 1
     for turn in source.turns(session_id):
         state.agents[turn.call_id] = turn.agent
-        if turn.prompt_ids is not None and turn.completion_ids is not None:
+        if len(turn.prompt_ids) and len(turn.completion_ids):
             state.index.add(turn.call_id, Fingerprint(turn.prompt_ids).extended(turn.completion_ids))
         if turn.message is not None:
             state.turns.add(turn.call_id, [msgspec.json.decode(turn.message, type=Message)], turn.minted)
@@ -149,11 +148,3 @@ def remember(
     first = choices[0]
     if prompt is not None and first.token_ids is not None:
         state.index.add(call_id, prompt.extended(np.asarray(first.token_ids, dtype="<i4")))
-
-
-def _stored_session(source: ChainSource, ids: list[str]) -> str | None:
-    found = source.find_minted(ids)
-    for identifier in reversed(ids):
-        if identifier in found:
-            return found[identifier]
-    return None

@@ -15,7 +15,6 @@ from polar_capture import chains, sessions
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow
 from polar_capture.chat import ChatRequest
 from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
-from polar_capture.engine.integrity import check
 from polar_capture.engine.sampling import shaped
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
@@ -32,9 +31,6 @@ log = logging.getLogger(__name__)
 
 class EngineClient(Protocol):
     """The engine as the gateway uses it (`engine.client.Engine`)."""
-
-    @property
-    def logprobs_mode(self) -> str | None: ...
 
     async def generate(
         self,
@@ -292,7 +288,7 @@ class Gateway:
         if completion.prompt_token_ids is not None:
             prompt = Fingerprint(np.asarray(completion.prompt_token_ids, dtype="<i4"))
         link = chains.link(call.session, prompt, call.restored.parent if call.restored else None)
-        mode = self.engine.logprobs_mode
+        mode = generation.logprobs_mode
         circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, self._continuation)
         rows = []
         for choice in completion.choices:
@@ -303,7 +299,7 @@ class Gateway:
                     generation,
                     link,
                     circumstances,
-                    check(choice, completion.prompt_token_ids, completion.usage),
+                    generation.check(choice),
                     row_id=call.id if choice.index == 0 else str(uuid_utils.uuid7()),
                     finished_at=time.time(),
                     fault=fault,

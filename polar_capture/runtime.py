@@ -37,7 +37,9 @@ class Runtime(Backend):
         self.policy = Policy(config.policy_version, config.policy_label)
         self.store = stores.open(config.db, spool=config.spool_folder)
         self.writer = self.store.writer()
-        self.engine = Engine(config.upstreams, model=config.model, sampling=config.sampling)
+        self.engine = Engine(
+            config.upstreams, model=config.model, sampling=config.sampling, header_grace=config.header_grace
+        )
         self.chains = Chains(StoreChains(self.store))
         self.gateway = Gateway(
             self.engine,
@@ -137,8 +139,8 @@ class Runtime(Backend):
     async def add_reward(self, session_id: str, reward: NewReward) -> str:
         await self.session(session_id)
         if reward.call_id is not None:
-            call = await asyncio.to_thread(self.store.call, reward.call_id)
-            if call is None or call["session_id"] != session_id:
+            calls = await asyncio.to_thread(self.store.calls, session_id)
+            if reward.call_id not in {call["id"] for call in calls}:
                 raise ControlError(404, f"session {session_id!r} has no call {reward.call_id!r}")
         reward_id = str(uuid_utils.uuid7())
         await self._committed(
@@ -177,7 +179,7 @@ class Runtime(Backend):
 
     def health(self) -> dict[str, Any]:
         return {
-            "engine": "up" if self.engine.up else "down",
+            "engine": "up" if self.engine.model is not None else "down",
             "model": self.engine.model,
             "running": self.gateway.running,
             "paused": self.policy.paused,

@@ -21,7 +21,7 @@ _CALLS: sa.Table = Call.__table__  # type: ignore[assignment]
 _MINTED: sa.Table = MintedId.__table__  # type: ignore[assignment]
 _REWARDS: sa.Table = Reward.__table__  # type: ignore[assignment]
 
-AMENDABLE = frozenset({"delivered", "trainable", "reason", "warnings", "user_turn"})
+AMENDABLE = frozenset({"attempt", "delivered", "trainable", "reason", "warnings", "user_turn"})
 
 
 class UpsertSession(msgspec.Struct, tag="session", frozen=True):

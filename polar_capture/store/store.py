@@ -209,6 +209,15 @@ class Store:
                 found.update((row.id, row.call_id) for row in connection.execute(query))
         return found
 
+    def minted_by_call(self, session_id: str) -> dict[str, list[str]]:
+        """All ids that were minted in a session, by call, in the order of their text."""
+        query = sa.select(_MINTED.c.call_id, _MINTED.c.id).join(_CALLS, _CALLS.c.id == _MINTED.c.call_id)
+        found: dict[str, list[str]] = {}
+        with self.database.read.connect() as connection:
+            for row in connection.execute(query.where(_CALLS.c.session_id == session_id).order_by(_MINTED.c.id)):
+                found.setdefault(row.call_id, []).append(row.id)
+        return found
+
     def max_seq(self, session_id: str) -> int:
         """The number of the session's last call, -1 where it has none."""
         with self.database.read.connect() as connection:
