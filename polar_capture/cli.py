@@ -84,15 +84,21 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, HomeError | TrustError):
         return str(error), Exit.FAULT
     if _is_database_error(error):
-        return str(error), Exit.DATABASE
+        return str(getattr(error, "orig", None) or error), Exit.DATABASE
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"unexpected error: {where} ({DEBUG}=1 shows where)", Exit.FAULT
 
 
 def _is_database_error(error: Exception) -> bool:
-    # An error of the store can only be there if the store was imported; importing it here would slow every other error.
-    errors = sys.modules.get("polar_capture.store.database")
-    return errors is not None and isinstance(error, errors.DatabaseError)
+    # Such an error can only be there if its module was imported; importing them here would slow every other error.
+    for module, name in (
+        ("polar_capture.store.database", "DatabaseError"),
+        ("polar_capture.store.codec", "CodecError"),
+        ("sqlalchemy.exc", "SQLAlchemyError"),
+    ):
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return True
+    return False
 
 
 def _end(message: str, status: int) -> NoReturn:

@@ -15,7 +15,7 @@ from polar_capture.environment import Endpoint, child_environment, evaluator_env
 from polar_capture.exits import Exit, Failure
 from polar_capture.home import Home
 from polar_capture.launch import ProxyProcess, start_proxy, worker_for
-from polar_capture.store.database import DatabaseError
+from polar_capture.store import DatabaseError
 from polar_capture.trust import write_bundle
 
 
@@ -28,6 +28,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     db: str
     db_named: bool = True
     """False: `db` is the default, which a running proxy need not use."""
+    spool: Path
+    """Where the proxy keeps rows that its database could not take."""
     task_id: str | None = None
     group_id: str | None = None
     reward_command: str | None = None
@@ -131,7 +133,7 @@ def _reward(run: Run, control: ControlClient, environ: Mapping[str, str]) -> Non
 def _conclude(run: Run, status: int, environ: Mapping[str, str], log: Path | None) -> int:
     """Print what was captured; the status, 3 where the harness ended well and left no turn with ids."""
     try:
-        facts = captured.read_facts(run.db, run.session)
+        facts = captured.read_facts(run.db, run.session, run.spool)
     except DatabaseError as error:
         if log is None and not run.db_named:
             say(f"what was captured is in the proxy's database; name it with --db to see it here ({error})")

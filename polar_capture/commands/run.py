@@ -60,6 +60,7 @@ def run(
         home=home,
         db=db,
         db_named=ctx.get_parameter_source("db") is not ParameterSource.DEFAULT,
+        spool=(given["spool"] or home.spool).absolute(),
         task_id=task,
         group_id=group,
         reward_command=reward_cmd,

@@ -1,0 +1,70 @@
+"""`polar-capture calls`"""
+
+from typing import Any
+
+import click
+
+from polar_capture.commands import options
+from polar_capture.commands.output import print_json, print_table
+from polar_capture.home import Home
+
+
+@click.command()
+@click.argument("session")
+@options.places
+@options.as_json
+@click.option("--tokens", is_flag=True, help="With prompt ids, sampled ids and logprobs.")
+def calls(session: str, db: str, home: Home, as_json: bool, tokens: bool) -> None:
+    """List the calls of SESSION in order of arrival."""
+    from polar_capture.commands.reading import known_session, missing_arrays, open_store
+
+    with open_store(db, home) as captured:
+        known_session(captured, session)
+        rows = captured.calls(session)
+        if tokens:
+            missing = missing_arrays(captured, session)
+            arrays = dict(captured.session_tokens(session))
+            for row in rows:
+                for name, array in arrays[row["id"]]._asdict().items():
+                    row[name] = None if missing[row["id"]][name] else array.tolist()
+    if as_json:
+        print_json(rows)
+        return
+    columns = ["seq", "call", "agent", "kind", "dialect", "model", "status", "prompt", "kept", "sampled", "finish"]
+    columns += ["trainable", "reason", "warnings"]
+    columns += ["prompt ids", "sampled ids", "logprobs"] if tokens else []
+    print_table(
+        columns,
+        [_cells(row, tokens) for row in rows],
+        numeric=["seq", "prompt", "kept", "sampled"],
+    )
+
+
+def _cells(row: dict[str, Any], tokens: bool) -> list[Any]:
+    cells = [
+        row["seq"] if row["choice_index"] == 0 else f"{row['seq']}.{row['choice_index']}",
+        row["id"],
+        row["agent"],
+        row["kind"],
+        row["dialect"],
+        row["model_requested"],
+        row["status"],
+        row["prompt_tokens"],
+        row["prefix_len"],
+        row["completion_tokens"],
+        row["finish_reason"],
+        bool(row["trainable"]),
+        row["reason"],
+        ", ".join(row["warnings"] or []),
+    ]
+    if tokens:
+        cells += [_ends(row["prompt_ids"]), _ends(row["completion_ids"]), _ends(row["logprobs"], ".3f")]
+    return cells
+
+
+def _ends(values: list[Any] | None, form: str = "d", keep: int = 4) -> str:
+    """The first and last values of an array, for people."""
+    if values is None:
+        return "none"
+    texts = [format(value, form) for value in values]
+    return " ".join(texts if len(texts) <= 2 * keep else [*texts[:keep], "…", *texts[-keep:]])
