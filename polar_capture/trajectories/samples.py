@@ -1,0 +1,187 @@
+"""The builders: from a session's tree to training samples. Pure; the same calls give the same samples, ids included."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import numpy as np
+
+from polar_capture.outcomes import Break, Reason, Verdict
+from polar_capture.trajectories.breaks import SPLITTING
+from polar_capture.trajectories.eligibility import APART, masked, reasons
+from polar_capture.trajectories.links import Conversations, Link, SessionTree, link_session
+from polar_capture.trajectories.options import BuildOptions
+from polar_capture.trajectories.report import SessionReport
+from polar_capture.trajectories.rows import BreakRecord, CallRow, Int32Array, Sample, Span
+from polar_capture.trajectories.stitching import stitched
+
+NAMESPACE = uuid.UUID("8f6a3d0e-3c58-5b7e-9a56-6d0b0a7f7d11")
+
+
+class Piece(msgspec.Struct):
+    """A call as part of one sample: the unsampled tokens before it, then its completion."""
+
+    link: Link
+    before: Int32Array
+    stitched: bool
+
+
+def sample_id(strategy: str, leaf_call_id: str) -> str:
+    """The id of the sample that ends with this call: the same in every build."""
+    return str(uuid.uuid5(NAMESPACE, f"{strategy}:{leaf_call_id}"))
+
+
+def build_session(
+    session_id: str,
+    rows: Iterable[CallRow],
+    options: BuildOptions | None = None,
+    conversations: Conversations = lambda call_id: None,
+) -> tuple[Iterator[Sample], SessionReport]:
+    """The samples of one session, made one by one, and its report, whole once the last sample was taken.
+
+    `rows` are the session's calls, as a list in any order or as an iterator by (seq, choice_index). Every trainable
+    sampled token has mask 1 in exactly one sample.
+    """
+    options = options or BuildOptions()
+    tree = link_session(rows, conversations)
+    why = reasons(tree, options)
+    report = SessionReport(session_id=session_id, strategy=options.strategy)
+    _count(tree, why, options, report)
+    return _samples(session_id, tree, why, options, report), report
+
+
+def _samples(
+    session_id: str, tree: SessionTree, why: dict[str, Reason], options: BuildOptions, report: SessionReport
+) -> Iterator[Sample]:
+    shown = _shown(tree, why)
+    trains = {link.row.id for link in shown if link.row.id not in why and masked(link.row, options) is None}
+    report.trained_tokens = sum(link.place.full_len - link.place.prompt_len for link in shown if link.row.id in trains)
+    joined = stitched(tree) if options.stitch and options.strategy == "prefix_merging" else {}
+    leaves = shown if options.strategy == "per_request" else _leaves(shown, joined)
+    owned: set[str] = set()
+    for branch, leaf in enumerate(leaves):
+        pieces = _pieces(tree, leaf, joined, options)
+        sample = _assemble(session_id, branch, pieces, trains - owned, options, report.delivered_fraction)
+        owned.update(piece.link.row.id for piece in pieces)
+        report.samples += 1
+        report.verdicts[sample.verdict] += 1
+        yield sample
+
+
+def _shown(tree: SessionTree, why: dict[str, Reason]) -> list[Link]:
+    """The calls that are part of the trajectory and sampled something, by order of arrival. What follows a redacted
+    call holds the redacted tokens in its prompt, and is left out with it."""
+    redacted: set[str] = set()
+    shown = []
+    for link in tree.links.values():
+        if why.get(link.row.id) is Reason.REDACTED or (link.parent is not None and link.parent.row.id in redacted):
+            redacted.add(link.row.id)
+        elif why.get(link.row.id) not in APART and link.place.full_len > link.place.prompt_len:
+            shown.append(link)
+    return sorted(shown, key=lambda link: link.row.order)
+
+
+def _leaves(shown: list[Link], joined: dict[str, Link]) -> list[Link]:
+    """The calls that no other call of the trajectory continues."""
+    inner: set[str] = set()
+    for link in shown:
+        above = joined.get(link.row.id, link.parent)
+        while above is not None and above.row.id not in inner:
+            inner.add(above.row.id)
+            above = joined.get(above.row.id, above.parent)
+    return [link for link in shown if link.row.id not in inner]
+
+
+def _pieces(tree: SessionTree, leaf: Link, joined: dict[str, Link], options: BuildOptions) -> list[Piece]:
+    if options.strategy == "per_request":
+        return [Piece(leaf, tree.tokens.tokens(leaf.place, 0, leaf.place.prompt_len), False)]
+    pieces: list[Piece] = []
+    link: Link | None = leaf
+    while link is not None:
+        place = link.place
+        above: Link | None
+        if link.row.id in joined:
+            above = joined[link.row.id]
+            assert link.broken is not None
+            start = link.broken.at + joined[link.row.id].place.full_len - joined[link.row.id].place.prompt_len
+        else:
+            above = link.parent
+            start = above.place.full_len if above is not None else 0
+        pieces.append(Piece(link, tree.tokens.tokens(place, start, place.prompt_len), link.row.id in joined))
+        link = above
+    return pieces[::-1]
+
+
+def _assemble(
+    session_id: str, branch: int, pieces: list[Piece], trains: set[str], options: BuildOptions, delivered: float
+) -> Sample:
+    leaf = pieces[-1].link.row
+    parts: list[Int32Array] = []
+    spans: list[Span] = []
+    at = 0
+    for piece in pieces:
+        row = piece.link.row
+        assert row.completion_ids is not None
+        parts += [piece.before, row.completion_ids]
+        start = at + len(piece.before)
+        at = start + len(row.completion_ids)
+        if at > start:
+            spans.append(
+                Span(start=start, end=at, call_id=row.id, policy_version=row.policy_version, trained=row.id in trains)
+            )
+    mask = np.zeros(at, np.uint8)
+    logprobs = np.full(at, np.nan, np.float32)
+    values = {piece.link.row.id: piece.link.row.logprobs for piece in pieces}
+    for span in spans:
+        if span.trained:
+            mask[span.start : span.end] = 1
+            logprobs[span.start : span.end] = values[span.call_id]
+    broken = [piece.link.broken for piece in pieces if piece.link.broken is not None]
+    return Sample(
+        id=sample_id(options.strategy, leaf.id),
+        strategy=options.strategy,
+        session_id=session_id,
+        agent=leaf.agent,
+        branch=branch,
+        verdict=str(_verdict(pieces, spans, broken, options)),
+        delivered_fraction=delivered,
+        prompt_len=len(pieces[0].before),
+        finish_reason=leaf.finish_reason,
+        turn_spans=spans,
+        breaks=broken if options.strategy == "prefix_merging" else [],
+        input_ids=np.concatenate(parts).astype(np.int32, copy=False),
+        loss_mask=mask,
+        logprobs=logprobs,
+    )
+
+
+def _verdict(pieces: list[Piece], spans: list[Span], broken: list[BreakRecord], options: BuildOptions) -> Verdict:
+    if not any(span.trained for span in spans):
+        return Verdict.NOT_TRAINABLE
+    if options.strategy == "per_request":
+        return Verdict.EXACT
+    mended = {piece.link.row.id for piece in pieces if piece.stitched}
+    if any(Break(record.break_) in SPLITTING for record in broken if record.call_id not in mended):
+        return Verdict.SPLIT
+    return Verdict.REPAIRED if mended else Verdict.EXACT
+
+
+def _count(tree: SessionTree, why: dict[str, Reason], options: BuildOptions, report: SessionReport) -> None:
+    """What the session holds, before any sample is made."""
+    rows = [*tree.without_ids, *(link.row for link in tree.links.values())]
+    report.calls = len(rows)
+    report.reasons = Counter(str(reason) for reason in why.values())
+    report.breaks = Counter(link.broken.break_ for link in tree.links.values() if link.broken is not None)
+    report.suspect_calls = sum("logprobs_all_zero" in row.warnings for row in rows)
+    seen = {row.seq for row in rows}
+    report.missing_seqs = sorted(set(range(max(seen, default=-1) + 1)) - seen)
+    for row in rows:
+        option = masked(row, options) if row.id not in why else None
+        if option is not None:
+            report.masked[option] += 1
+        sampled = row.completion_tokens or 0 if row.completion_ids is None else len(row.completion_ids)
+        if row.completion_ids is not None and not sampled and row.id not in why:
+            report.empty_calls += 1
+        if why.get(row.id) not in APART - {Reason.IDS_MISSING}:
+            report.sampled_tokens += sampled
