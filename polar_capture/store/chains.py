@@ -11,7 +11,7 @@ import numpy as np
 
 from polar_capture.store import codec
 from polar_capture.store.codec import CodecError, Float32Array, Int32Array
-from polar_capture.store.contexts import NO_IDS
+from polar_capture.store.contexts import NO_IDS, NO_LOGPROBS
 
 BODY_COLUMNS = ("request", "chat_request", "message")
 
@@ -32,6 +32,8 @@ class TokenLink(NamedTuple):
     parent_call_id: str | None
     prompt_ids: bytes | None
     completion_ids: bytes | None
+    prompt_sha256: bytes | None = None
+    logprobs: bytes | None = None
 
 
 class BodyLink(NamedTuple):
@@ -53,8 +55,8 @@ def join_prompt(links: list[TokenLink]) -> Int32Array:
     if target.prompt_ids is None:
         return NO_IDS
     header, own = codec.unpack_own_ids(target.prompt_ids)
-    prompt = np.empty(header.count, np.int32)
-    needed = header.count - len(own)
+    prompt = np.empty(header.size, np.int32)
+    needed = header.size - len(own)
     prompt[needed:] = own
     for link, parent in zip(links, [*links[1:], None], strict=True):
         if needed == 0:
@@ -64,44 +66,45 @@ def join_prompt(links: list[TokenLink]) -> Int32Array:
                 f"call {link.id} continues call {link.parent_call_id}, whose tokens are not in the database"
             )
         header, own = codec.unpack_own_ids(parent.prompt_ids)
-        if needed > header.count:
+        if needed > header.size:
             completion = NO_IDS if parent.completion_ids is None else codec.unpack_own_ids(parent.completion_ids)[1]
-            if needed - header.count > len(completion):
+            if needed - header.size > len(completion):
                 raise CodecError(f"call {link.id} shares {needed} tokens with call {parent.id}, which has fewer")
-            prompt[header.count : needed] = completion[: needed - header.count]
-            needed = header.count
-        begin = header.count - len(own)
+            prompt[header.size : needed] = completion[: needed - header.size]
+            needed = header.size
+        begin = header.size - len(own)
         if needed > begin:
             prompt[begin:needed] = own[: needed - begin]
             needed = begin
     return prompt
 
 
-def verified(call_id: str, prompt: Int32Array, sha256: bytes | None) -> Int32Array:
-    """The prompt, when its hash is the recorded one; CodecError otherwise."""
-    if sha256 is not None and codec.prompt_hash(prompt) != sha256:
+def tokens(link: TokenLink, prompt: Int32Array) -> Tokens:
+    """The call's tokens, its prompt verified by its hash; CodecError where it is another one."""
+    if link.prompt_sha256 is not None and codec.prompt_hash(prompt) != link.prompt_sha256:
         raise CodecError(
-            f"call {call_id}: the unpacked prompt does not match its SHA-256; run `polar-capture db check`"
+            f"call {link.id}: the unpacked prompt does not match its SHA-256; run `polar-capture db check`"
         )
-    return prompt
+    completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
+    return Tokens(prompt, completion, NO_LOGPROBS if link.logprobs is None else codec.unpack_logprobs(link.logprobs))
 
 
-def join_prompts(links: Iterable[TokenLink]) -> Iterator[tuple[str, Int32Array]]:
-    """(call id, prompt) of every link, parents before their children; each link is unpacked once."""
+def join_prompts(links: Iterable[TokenLink]) -> Iterator[tuple[TokenLink, Int32Array]]:
+    """(link, prompt) of every link, parents before their children; each link is unpacked once."""
     contexts: dict[str, tuple[Int32Array, Int32Array]] = {}
     for link in links:
         completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
         prompt = NO_IDS
         if link.prompt_ids is not None:
             header, own = codec.unpack_own_ids(link.prompt_ids)
-            shared = header.count - len(own)
+            shared = header.size - len(own)
             if shared and link.parent_call_id not in contexts:
                 raise CodecError(
                     f"call {link.id} continues call {link.parent_call_id}, whose tokens are not in the database"
                 )
             prompt = own if not shared else _continue(link, contexts[link.parent_call_id or ""], shared, own)
         contexts[link.id] = (prompt, completion)
-        yield link.id, prompt
+        yield link, prompt
 
 
 def _continue(link: TokenLink, parent: tuple[Int32Array, Int32Array], shared: int, own: Int32Array) -> Int32Array:

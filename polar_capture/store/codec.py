@@ -42,7 +42,7 @@ AGAINST_KEY = 5
 AGAINST_REQUEST = 6
 """A chat_request as a change of the same row's request."""
 
-KEY_HOPS = 16
+KEY_HOPS = 32  # 16 cost 60 KB more in a 60-turn session and saved 2 ms of reading
 WHOLE_BODY_EVERY = 256
 WHOLE_TOKENS_EVERY = 256
 CONTEXT_BYTES = 32768
@@ -50,9 +50,9 @@ CONTEXT_BYTES = 32768
 
 _TOKENS = struct.Struct("<BBHI")
 _BODY = struct.Struct("<BBHIII")
-_LEVEL = 3
-_OPTIONS = {zstd.CompressionParameter.compression_level: _LEVEL, zstd.CompressionParameter.checksum_flag: 1}
+_LEVEL, _LEVEL_OF_LARGE, _LARGE = 6, 3, 65536
 _WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 17, 27
+_SHORTEST_PREFIX = 8  # zstd takes no shorter one
 
 
 class CodecError(ValueError):
@@ -63,7 +63,7 @@ class TokensHeader(NamedTuple):
     kind: int
     depth: int
     """How many parents are needed to unpack it."""
-    count: int
+    size: int
     """Length of the whole array, the parent's part included."""
 
 
@@ -143,24 +143,19 @@ def tokens_header(packed: bytes) -> TokensHeader:
 def unpack_own_ids(packed: bytes) -> tuple[TokensHeader, Int32Array]:
     """Header and the ids that the value itself holds: all of them (WHOLE) or the last ones (TAIL)."""
     header = tokens_header(packed)
-    ids = np.frombuffer(_decompress(packed[_TOKENS.size :]), "<i4").astype(np.int32, copy=False)
+    ids = np.frombuffer(_decompress(memoryview(packed)[_TOKENS.size :]), "<i4").astype(np.int32, copy=False)
     whole = header.kind == WHOLE
-    if header.kind == LOGPROBS or len(ids) > header.count or (whole and len(ids) != header.count):
-        raise CodecError(f"{len(ids)} ids are packed where the header says kind {header.kind}, {header.count}")
+    if header.kind == LOGPROBS or len(ids) > header.size or (whole and len(ids) != header.size):
+        raise CodecError(f"{len(ids)} ids are packed where the header says kind {header.kind}, {header.size}")
     return header, ids
-
-
-def no_logprobs() -> Float32Array:
-    """The array of a call without logprobs."""
-    return np.empty(0, np.float32)
 
 
 def unpack_logprobs(packed: bytes) -> Float32Array:
     """Logprobs as float32 [n]."""
     header = tokens_header(packed)
-    values = np.frombuffer(_decompress(packed[_TOKENS.size :]), "<f4").astype(np.float32, copy=False)
-    if header.kind != LOGPROBS or len(values) != header.count:
-        raise CodecError(f"{len(values)} logprobs are packed where the header says kind {header.kind}, {header.count}")
+    values = np.frombuffer(_decompress(memoryview(packed)[_TOKENS.size :]), "<f4").astype(np.float32, copy=False)
+    if header.kind != LOGPROBS or len(values) != header.size:
+        raise CodecError(f"{len(values)} logprobs are packed where the header says kind {header.kind}, {header.size}")
     return values
 
 
@@ -223,17 +218,24 @@ def _check_version(version: int) -> None:
 
 
 def _compress(data: bytes, reference: bytes = b"") -> bytes:
-    if len(reference) < 8:  # zstd takes no shorter prefix
-        return zstd.compress(data, options=_OPTIONS)
-    window = min(max((len(data) + len(reference)).bit_length(), _WINDOW_LOG_MIN), _WINDOW_LOG_MAX)
-    options = {**_OPTIONS, zstd.CompressionParameter.window_log: window}
+    options: dict[int, int] = {
+        zstd.CompressionParameter.compression_level: _LEVEL if len(data) < _LARGE else _LEVEL_OF_LARGE,
+        zstd.CompressionParameter.checksum_flag: 1,
+    }
+    if len(reference) < _SHORTEST_PREFIX:
+        return zstd.compress(data, options=options)
+    # The whole reference must lie inside the window, or the far end of it is lost to the compressor.
+    window = (len(data) + len(reference)).bit_length()
+    options[zstd.CompressionParameter.window_log] = min(max(window, _WINDOW_LOG_MIN), _WINDOW_LOG_MAX)
     return zstd.compress(data, options=options, zstd_dict=zstd.ZstdDict(reference, is_raw=True).as_prefix)
 
 
-def _decompress(frame: bytes, reference: bytes = b"") -> bytes:
-    options = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
-    prefix = zstd.ZstdDict(reference, is_raw=True).as_prefix if len(reference) >= 8 else None
+def _decompress(frame: bytes | memoryview, reference: bytes = b"") -> bytes:
     try:
+        if len(reference) < _SHORTEST_PREFIX:
+            return zstd.decompress(frame)
+        prefix = zstd.ZstdDict(reference, is_raw=True).as_prefix
+        options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG_MAX}
         return zstd.decompress(frame, zstd_dict=prefix, options=options)
     except zstd.ZstdError as error:
         raise CodecError(f"the compressed data is damaged or its base is another one: {error}") from None

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polar_capture.store.codec import Int32Array
+from polar_capture.store.codec import Float32Array, Int32Array
 
 NO_IDS: Int32Array = np.empty(0, np.int32)
+NO_LOGPROBS: Float32Array = np.empty(0, np.float32)
 
 
 class Body:

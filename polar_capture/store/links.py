@@ -12,16 +12,18 @@ _KIND = {"sqlite": "substr(chain.prompt_ids, 2, 1) = x'02'", "postgresql": "get_
 
 
 def token_links(connection: sa.Connection, call_id: str) -> list[TokenLink]:
-    """The call and its ancestors as far as its prompt needs them; empty for an unknown call."""
+    """The call and its ancestors as far as its prompt needs them; empty for an unknown call. The first link alone has its
+    hash and logprobs."""
     query = f"""
-        WITH RECURSIVE chain (id, parent_call_id, prompt_ids, completion_ids, level) AS (
-            SELECT id, parent_call_id, prompt_ids, completion_ids, 0 FROM calls WHERE id = :id
+        WITH RECURSIVE chain (id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, level) AS (
+            SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, 0 FROM calls WHERE id = :id
             UNION ALL
-            SELECT c.id, c.parent_call_id, c.prompt_ids, c.completion_ids, chain.level + 1
+            SELECT c.id, c.parent_call_id, c.prompt_ids, c.completion_ids,
+                   CASE WHEN 1 = 0 THEN c.prompt_sha256 END, CASE WHEN 1 = 0 THEN c.logprobs END, chain.level + 1
             FROM chain JOIN calls c ON c.id = chain.parent_call_id
             WHERE {_KIND[connection.dialect.name]} AND chain.level < {codec.WHOLE_TOKENS_EVERY}
         )
-        SELECT id, parent_call_id, prompt_ids, completion_ids FROM chain ORDER BY level"""
+        SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs FROM chain ORDER BY level"""
     return [TokenLink(*row) for row in connection.execute(sa.text(query), {"id": call_id})]
 
 

@@ -18,6 +18,8 @@ _TEXTS = (
     "continuation",
 )  # fmt: skip
 
+_WORTH_A_LOOK, _PLACES = 1024, 64
+
 
 class Packer:
     """Packs calls in their order of arrival. `load` reads the context of a call that is no longer remembered, None where the
@@ -63,10 +65,14 @@ class Packer:
             columns["logprobs"] = codec.pack_logprobs(record.logprobs)
         if record.prompt_ids is None:
             return columns
-        prompt = codec.as_int32(record.prompt_ids)
+        known = _proved_prefix(record, parent)
+        prompt = codec.as_int32(record.prompt_ids[known:])
+        if known and parent is not None:
+            prompt = np.concatenate((parent.tokens[:known], prompt))
         shared = 0
         if parent is not None:
-            columns["prefix_len"] = shared = codec.common_prefix(parent.tokens, prompt)
+            shared = known + codec.common_prefix(parent.tokens[known:], prompt[known:])
+            columns["prefix_len"] = shared
         # A chain pays where it saves: behind a compaction a short common head is not worth a link.
         link = shared if parent is not None and shared * 8 >= len(prompt) else 0
         columns["prompt_ids"] = packed = codec.pack_ids(prompt, link, parent.tokens_depth if parent else 0)
@@ -95,3 +101,19 @@ class Packer:
             packed, middle = codec.pack_body(text), text
         setattr(own, column, Body(text, middle, depth, key))
         return packed
+
+
+def _proved_prefix(record: CallRecord, parent: Context | None) -> int:
+    """How many leading ids can be taken from the parent instead of being converted again, which costs 1 ms for 70,000 of them.
+
+    The lineage proved them by hash; a look at some of them guards against a wrong parent.
+    """
+    ids = record.prompt_ids or []
+    if parent is None or isinstance(ids, np.ndarray):
+        return 0
+    known = min(record.prefix_len, len(parent.tokens), len(ids))
+    if known < _WORTH_A_LOOK:
+        return 0
+    places = np.linspace(0, known - 1, _PLACES, dtype=np.int64)
+    looked = [ids[place] for place in places.tolist()]
+    return known if looked == parent.tokens[places].tolist() else 0

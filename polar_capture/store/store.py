@@ -10,8 +10,8 @@ import sqlalchemy as sa
 import uuid_utils
 from sqlalchemy.engine import RowMapping
 
-from polar_capture.store import codec, operations, sql
-from polar_capture.store.chains import BODY_COLUMNS, TokenLink, Tokens, join_prompt, join_prompts, verified
+from polar_capture.store import chains, operations, sql
+from polar_capture.store.chains import BODY_COLUMNS, TokenLink, Tokens
 from polar_capture.store.codec import CodecError
 from polar_capture.store.contexts import Context
 from polar_capture.store.database import Database, DatabaseError, parse_url, prepare
@@ -181,21 +181,15 @@ class Store:
 
     def session_tokens(self, session_id: str) -> Iterator[tuple[str, Tokens]]:
         """(call id, tokens) of a session's calls in order, each chain unpacked once. CodecError where one is damaged."""
-        order = (_CALLS.c.seq, _CALLS.c.choice_index)
-        columns = [
-            _CALLS.c[name]
-            for name in ("id", "parent_call_id", "prompt_ids", "completion_ids", "prompt_sha256", "logprobs")
-        ]
+        columns = [_CALLS.c[name] for name in TokenLink._fields]
+        query = sa.select(*columns).where(_CALLS.c.session_id == session_id)
         with self.database.read.connect() as connection:
-            rows = connection.execute(
-                sa.select(*columns).where(_CALLS.c.session_id == session_id).order_by(*order)
-            ).all()
-            links = [TokenLink(*row[:4]) for row in rows]
-            try:
-                for row, (call_id, prompt) in zip(rows, join_prompts(links), strict=True):
-                    yield call_id, _tokens(call_id, prompt, row.completion_ids, row.logprobs, row.prompt_sha256)
-            except CodecError as error:
-                raise CodecError(f"session {session_id}: {error}") from error
+            rows = connection.execute(query.order_by(_CALLS.c.seq, _CALLS.c.choice_index)).all()
+        try:
+            for link, prompt in chains.join_prompts(TokenLink(*row) for row in rows):
+                yield link.id, chains.tokens(link, prompt)
+        except CodecError as error:
+            raise CodecError(f"session {session_id}: {error}") from error
 
     def find_minted(self, ids: Iterable[str]) -> dict[str, str]:
         """The call of each id that we minted; ids of others are left out."""
@@ -240,9 +234,7 @@ class Store:
         links = token_links(connection, call_id)
         if not links:
             raise KeyError(f"call {call_id} is not in {self.database.name}")
-        query = sa.select(_CALLS.c.prompt_sha256, _CALLS.c.logprobs).where(_CALLS.c.id == call_id)
-        sha256, logprobs = connection.execute(query).one()
-        return _tokens(call_id, join_prompt(links), links[0].completion_ids, logprobs, sha256)
+        return chains.tokens(links[0], chains.join_prompt(links))
 
     def _load_context(self, call_id: str) -> Context | None:
         try:
@@ -260,16 +252,6 @@ def tokens(call: "str | dict[str, Any]", db: str | os.PathLike[str] | None = Non
     call_id = call if isinstance(call, str) else str(call["id"])
     with open(db or os.environ.get("POLAR_DB", "sqlite:///polar.db"), create=False) as store:
         return store.tokens(call_id)
-
-
-def _tokens(
-    call_id: str, prompt: codec.Int32Array, completion: bytes | None, logprobs: bytes | None, sha256: bytes | None
-) -> Tokens:
-    return Tokens(
-        verified(call_id, prompt, sha256),
-        codec.unpack_own_ids(completion)[1] if completion is not None else codec.as_int32([]),
-        codec.unpack_logprobs(logprobs) if logprobs is not None else codec.no_logprobs(),
-    )
 
 
 def _readable(row: RowMapping) -> dict[str, Any]:
