@@ -5,10 +5,13 @@ The one list of all dialects. Adding one is its file and one line here.
 
 from collections.abc import Mapping
 
+from polar_capture.dialects.anthropic import Anthropic
 from polar_capture.dialects.base import Dialect, Route
+from polar_capture.dialects.google import Google
 from polar_capture.dialects.openai_chat import OpenAIChat
+from polar_capture.dialects.openai_responses import OpenAIResponses
 
-DIALECTS: tuple[Dialect, ...] = (OpenAIChat(),)
+DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), Anthropic(), Google())
 """In the order in which they are asked; a path that several know goes to the first, unless host or headers tell."""
 
 _TELLING_HEADERS = {
@@ -34,11 +37,15 @@ def find(method: str, path: str, host: str, headers: Mapping[str, str]) -> tuple
 
 
 def spokesman(path: str, host: str, headers: Mapping[str, str]) -> Dialect:
-    """The dialect in whose words a refusal of this path is said, found or not."""
+    """The dialect in whose words a refusal of this path is said: whose path it is, or the nearest path above it."""
     order = _in_order(host, headers)
-    for dialect in order:
-        if dialect.allowed(path):
-            return dialect
+    if host and serves(order[0], host):
+        order = [dialect for dialect in order if serves(dialect, host) or dialect.allowed(path)]
+    while path:
+        for dialect in order:
+            if dialect.allowed(path):
+                return dialect
+        path = path.rpartition("/")[0]
     return order[0]
 
 
