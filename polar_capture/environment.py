@@ -4,6 +4,7 @@ Nothing else is set, so that the harness behaves as it does without us; and noth
 database or the control host is handed down (DESIGN §2, invariant 7).
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,6 +83,11 @@ def proxy_address(text: str) -> tuple[str, str | None]:
         raise ConfigError(f"--proxy {text!r}: write it like http://127.0.0.1:8080")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"http://{host}:{port}", unquote(parts.password) if parts.password else None
+
+
+def proxy_addresses(text: str) -> list[tuple[str, str | None]]:
+    """One proxy URL or several, split at commas and blanks: the workers of one `serve`."""
+    return [proxy_address(part) for part in re.split(r"[\s,]+", text) if part] or [proxy_address(text)]
 
 
 def variables(endpoint: Endpoint, environ: Mapping[str, str]) -> dict[str, str]:

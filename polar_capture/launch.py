@@ -1,5 +1,6 @@
 """Start a `serve` process of our own, wait until it takes calls, and stop it so that nothing is lost."""
 
+import contextlib
 import queue
 import signal
 import subprocess
@@ -9,13 +10,15 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import msgspec
 
 from polar_capture.config import ServeConfig
 from polar_capture.exits import Exit, Failure
 from polar_capture.ready import Ready, parse
+
+T = TypeVar("T")
 
 START_PATIENCE = 120.0
 """Seconds until the ready line must be there: importing the proxy takes seconds on a loaded machine."""
@@ -77,7 +80,7 @@ def serve_environment(config: ServeConfig, environ: Mapping[str, str]) -> dict[s
 class ProxyProcess:
     """A running `serve`. Ends by itself when this process dies, since it watches its stdin (`--until-stdin-closes`)."""
 
-    def __init__(self, process: "subprocess.Popen[str]", ready: Ready, log: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", ready: Ready, log: Path | None) -> None:
         self.process = process
         self.ready = ready
         self.log = log
@@ -100,22 +103,23 @@ class ProxyProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise Failure(f"the proxy did not stop within {patience:g} s and was killed; its log: {self.log}") from None
+            where = f"; its log: {self.log}" if self.log else ""
+            raise Failure(f"the proxy did not stop within {patience:g} s and was killed{where}") from None
 
 
 def start_proxy(
     config: ServeConfig,
-    log: Path,
+    log: Path | None,
     environ: Mapping[str, str],
     *,
     command: Sequence[str] = SERVE,
     patience: float = START_PATIENCE,
 ) -> ProxyProcess:
-    """Start `serve` with this configuration and wait for its ready line; its stderr goes to `log`.
+    """Start `serve` with this configuration and wait for its ready line; its stderr goes to `log`, else to ours.
 
     Raises Failure with the log's tail when it ends before it is ready (statuses 2, 4 and 5 are kept) or takes too long.
     """
-    with log.open("ab") as stderr:
+    with log.open("ab") if log else contextlib.nullcontext() as stderr:
         process = subprocess.Popen(
             [*command, *serve_arguments(config), "--until-stdin-closes"],
             stdin=subprocess.PIPE,
@@ -135,7 +139,7 @@ def start_proxy(
     return ProxyProcess(process, ready, log)
 
 
-def _await_ready(process: "subprocess.Popen[str]", log: Path, patience: float) -> Ready:
+def _await_ready(process: "subprocess.Popen[str]", log: Path | None, patience: float) -> Ready:
     lines: queue.Queue[object] = queue.Queue()
     assert process.stdout is not None
     threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True).start()
@@ -169,8 +173,10 @@ def _read_lines(stream: IO[str], lines: "queue.Queue[object]") -> None:
     lines.put(_END)
 
 
-def _tail(log: Path, lines: int = 15) -> str:
+def _tail(log: Path | None, lines: int = 15) -> str:
     """The end of a log as a suffix for messages."""
+    if log is None:
+        return ""
     kept = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-lines:]
     return "".join(f"\n  | {line}" for line in kept) or f"; it wrote nothing to {log}"
 
@@ -180,6 +186,6 @@ def shell_status(returncode: int) -> int:
     return Exit.SIGNALLED - returncode if returncode < 0 else returncode
 
 
-def worker_for(session: str, proxies: Sequence[str]) -> str:
-    """Which of several workers' URLs serves a session: the same one each time, on every machine."""
+def worker_for(session: str, proxies: Sequence[T]) -> T:
+    """Which of several workers serves a session: the same one each time, on every machine."""
     return proxies[zlib.crc32(session.encode()) % len(proxies)]

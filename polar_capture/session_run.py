@@ -48,13 +48,15 @@ def with_private_proxy(run: Run, config: ServeConfig, environ: Mapping[str, str]
     bundle = write_bundle(run.home.make_ca().read_text(encoding="utf-8"), run.home.bundle, environ)
     log = run.home.new_log(run.session)
     with _proxy(config, log, environ) as proxy:
-        control = ControlClient(proxy.ready.control, config.control_token)
         address = worker_for(run.session, proxy.ready.workers or [proxy.ready.proxy])
-        status = _drive(run, control, Endpoint(address, bundle, run.session, config.key), environ)
+        endpoint = Endpoint(address, bundle, run.session, config.key)
+        # Through the proxy itself: of several workers, the one that serves the session has to know when it ends.
+        control = ControlClient(PROXIED, config.control_token, proxy=endpoint.url)
+        status = _drive(run, control, endpoint, environ)
         died = proxy.died()
     if died is not None:
         say(f"the proxy ended while the harness ran (status {died}); its log: {log}")
-        status = status or died or Exit.FAULT
+        status = status or (died if died in (Exit.NO_IDS, Exit.DATABASE) else Exit.FAULT)
     return _conclude(run, status, environ, log)
 
 
@@ -146,7 +148,7 @@ def _conclude(run: Run, status: int, environ: Mapping[str, str], log: Path | Non
     facts = facts or capture_summary.Facts()
     for line in capture_summary.lines(run.session, facts, captured.shown(run.db)):
         say(line)
-    if status != Exit.OK or facts.captured:
+    if facts.captured:
         return status
     say(capture_summary.why_nothing(facts, {**environ, **run.extra}, log))
-    return Exit.NOTHING
+    return status or Exit.NOTHING

@@ -5,8 +5,9 @@ import os
 import click
 
 from polar_capture.commands import options
-from polar_capture.environment import SECRETS, Endpoint, proxy_address, render, variables
+from polar_capture.environment import SECRETS, Endpoint, proxy_addresses, render, variables
 from polar_capture.home import Home
+from polar_capture.launch import worker_for
 from polar_capture.naming import new_session_id
 from polar_capture.trust import write_bundle
 
@@ -19,7 +20,7 @@ from polar_capture.trust import write_bundle
     default="http://127.0.0.1:8080",
     show_default=True,
     metavar="URL",
-    help="The running proxy.  [env: POLAR_PROXY]",
+    help="The running proxy; of several (workers) the session's.  [env: POLAR_PROXY]",
 )
 @click.option("--key", envvar="POLAR_KEY", metavar="K", help="The proxy's key, where it has one.  [env: POLAR_KEY]")
 @click.option("--session", metavar="ID", help="Session of all calls made with it; by default a new one.")
@@ -37,8 +38,8 @@ def env(db: str, home: Home, proxy: str, key: str | None, session: str | None, h
     For instance: eval "$(polar-capture env --session my-run)". Secrets of ours that are set here are unset too: a
     harness must not see them.
     """
-    address, own_key = proxy_address(proxy)
     session = session or new_session_id(harness or "shell")
+    address, own_key = worker_for(session, proxy_addresses(proxy))
     bundle = write_bundle(home.make_ca().read_text(encoding="utf-8"), home.bundle)
     values = variables(Endpoint(address, bundle, session, key or own_key), os.environ)
     if harness:

@@ -14,7 +14,7 @@ PIPED_WIDTH = 500
 
 
 def print_json(value: Any) -> None:
-    """`value` as JSON, one row of a list a line. ASCII only, so that any stdout takes it; NaN and infinities become null."""
+    """`value` as JSON, one row of a list a line. ASCII only, so that any stdout takes it; NaN is null."""
     if isinstance(value, list) and value:
         click.echo("[\n" + ",\n".join(_dump(item) for item in value) + "\n]")
     else:
@@ -76,7 +76,7 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.6g}"
+            return f"{value:.6g}" if abs(value) < 1e5 else f"{value:.3f}"
         case bytes() | memoryview():
             return f"<{len(value)} bytes>"
         case list() | dict():

@@ -8,8 +8,9 @@ from click.core import ParameterSource
 
 from polar_capture.commands import options
 from polar_capture.config import ConfigError, check_session_id
-from polar_capture.environment import proxy_address
+from polar_capture.environment import proxy_addresses
 from polar_capture.home import Home
+from polar_capture.launch import worker_for
 from polar_capture.naming import new_session_id
 
 SHARED = {"key"}
@@ -19,7 +20,12 @@ SHARED = {"key"}
 @click.command(context_settings={"allow_interspersed_args": False})
 @options.serving(port=0)
 @options.places
-@click.option("--proxy", envvar="POLAR_PROXY", metavar="URL", help="Use this running proxy.  [env: POLAR_PROXY]")
+@click.option(
+    "--proxy",
+    envvar="POLAR_PROXY",
+    metavar="URL",
+    help="Use this running proxy; of several (workers) the session's.  [env: POLAR_PROXY]",
+)
 @click.option("--session", metavar="ID", help="Name of the session; by default a new one.")
 @click.option("--task", metavar="T", help="The task that the session is an attempt at.")
 @click.option("--group", metavar="G", help="The group whose rewards are compared.")
@@ -68,7 +74,7 @@ def run(
     )
     if proxy:
         _check_no_private_options(ctx, given)
-        address, own_key = proxy_address(proxy)
+        address, own_key = worker_for(plan.session, proxy_addresses(proxy))
         ctx.exit(session_run.with_running_proxy(plan, address, given["key"] or own_key))
     from polar_capture.commands.serve import check_proxy_is_possible
 

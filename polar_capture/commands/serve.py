@@ -34,7 +34,7 @@ def serve(ctx: click.Context, db: str, home: Home, until_stdin_closes: bool, **g
     if config.workers > 1:
         from polar_capture.workers import serve_all
 
-        ctx.exit(serve_all(config, home))
+        ctx.exit(serve_all(config))
     from polar_capture import proxy
 
     ctx.exit(int(proxy.serve(config)))

@@ -1,4 +1,4 @@
-"""What `show` draws in a terminal: a session as a tree of its calls, a call as its numbers and text, a group as a table."""
+"""What `show` draws: a session as a tree of its calls, a call as its numbers and text, a group as a table."""
 
 import json
 from collections import defaultdict
@@ -29,10 +29,9 @@ def session(captured: Store, found: dict[str, Any]) -> None:
     while waiting:
         row, place = waiting.pop()
         branch = place.add(_turn(captured, row))
-        first, *others = below[row["id"]] or [None]
-        waiting += [(other, branch) for other in reversed(others) if other is not None]
-        if first is not None:
-            waiting.append((first, place))
+        later = below[row["id"]]
+        waiting += [(other, branch) for other in reversed(later[1:])]
+        waiting += [(first, place) for first in later[:1]]
     for reward in found["rewards"]:
         of = f" of call {reward['call_id']}" if reward["call_id"] else ""
         note = f"  {reward['comment']}" if reward["comment"] else ""
@@ -78,7 +77,11 @@ def _said(message: Any, width: int = 100) -> str:
 
 def call(captured: Store, found: dict[str, Any]) -> None:
     """Every narrow column that holds something, the ends of the arrays, and the message."""
-    rows = [(name, cell(value)) for name, value in found.items() if name not in WIDE and value not in (None, [], {})]
+    rows = [
+        (name, moment(value) if name.endswith("_at") else cell(value))
+        for name, value in found.items()
+        if name not in WIDE and value not in (None, [], {})
+    ]
     for name in ("prompt_ids", "completion_ids", "logprobs"):
         values = found[name]
         rows.append((name, "none" if values is None else f"[{len(values)}] {_ends(values)}"))
