@@ -1,6 +1,6 @@
 """What a server is and can do, found out by asking it: models, window, version, token ids, kind of logprobs."""
 
-import math
+from typing import Any
 
 import msgspec
 
@@ -111,18 +111,20 @@ async def weight_version(transport: Transport, upstream: Upstream) -> str | None
     return None if told is None else str(told)
 
 
-async def _sample(transport: Transport, upstream: Upstream, name: str | None) -> str:
-    """Sample three tokens and see what comes with them; the logprobs mode.
+_FORCED = {"logit_bias": {"0": 100}, "max_tokens": 1}
+"""Forces a token that the model would hardly choose: processed logprobs are then 0, raw ones far below."""
 
-    At a huge temperature with top_k 2 both candidates have half the probability: processed logprobs are all -0.69, raw
-    ones are the model's own.
-    """
-    body = {
+_GREEDY = {"max_tokens": 3}
+"""For servers that refuse logit_bias: with top_k 1 processed logprobs are 0, raw ones hardly three times."""
+
+
+async def _sample(transport: Transport, upstream: Upstream, name: str | None) -> str:
+    """Sample a token or three, and see what comes with them; the logprobs mode."""
+    body: dict[str, Any] = {
         "messages": [{"role": "user", "content": "hi"}],
-        "temperature": 1000.0,
-        "top_k": 2,
+        "temperature": 1.0,
+        "top_k": 1,
         "top_p": 1.0,
-        "max_tokens": 3,
         "stream": False,
         "logprobs": True,
         "top_logprobs": 0,
@@ -130,7 +132,10 @@ async def _sample(transport: Transport, upstream: Upstream, name: str | None) ->
     }
     if name is not None:
         body["model"] = name
-    reply = await transport.exchange("POST", upstream.url + "/v1/chat/completions", encode(body), timeout=PATIENCE)
+    url = upstream.url + "/v1/chat/completions"
+    reply = await transport.exchange("POST", url, encode(body | _FORCED), timeout=PATIENCE)
+    if reply.status in (400, 422):
+        reply = await transport.exchange("POST", url, encode(body | _GREEDY), timeout=PATIENCE)
     if reply.status != 200:
         message = fault_of(reply.status, reply.headers, reply.body).message
         raise (NotReady if reply.status in (429, 503) else NotChecked)(message)
@@ -153,5 +158,5 @@ async def _sample(transport: Transport, upstream: Upstream, name: str | None) ->
 def _mode(logprobs: list[float], server: str) -> str:
     if any(value > 1e-6 for value in logprobs):
         raise NoTokenIds(f"{server} returns logits in place of logprobs: start vLLM with --logprobs-mode raw_logprobs")
-    halves = bool(logprobs) and all(abs(value + math.log(2)) < 0.03 for value in logprobs)
-    return "processed_logprobs" if halves else "raw_logprobs"
+    certain = bool(logprobs) and all(value > -1e-6 for value in logprobs)
+    return "processed_logprobs" if certain else "raw_logprobs"

@@ -89,7 +89,7 @@ def window_of(message: str) -> Window | None:
         return None
     prompt, output = _number(_PROMPT, message), _number(_OUTPUT, message)
     window = int(size[1])
-    truncated = prompt is not None and output is not None and output > 0 and prompt + output == window + 1
+    truncated = prompt is not None and output is not None and prompt + output == window + 1
     return Window(window, prompt, output, exact=prompt is not None and "at least" not in message and not truncated)
 
 

@@ -3,11 +3,15 @@
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
 import msgspec
+
+STALE_SECONDS = 1.0
+"""A kept connection that had died shows it at once; one that ends later had been at work."""
 
 
 class Unreachable(Exception):
@@ -53,7 +57,7 @@ class Transport:
                     return await self._once(method, url, body)
                 except _DeadConnection as dead:
                     # Its siblings are as old as it was: a server that restarted dropped them all.
-                    self._retire(dead.pool)
+                    await self._retire(dead.pool)
                     return await self._once(method, url, body)
         except TimeoutError as error:
             raise TimedOut(f"no answer within {timeout:g} s") from error
@@ -67,6 +71,7 @@ class Transport:
 
     async def _once(self, method: str, url: str, body: bytes | None) -> Reply:
         trace: dict[str, Any] = {}
+        began = time.monotonic()
         headers = {"content-type": "application/json"} if body is not None else None
         async with self._pooled() as pool:
             try:
@@ -76,14 +81,15 @@ class Transport:
                     content = await response.read()
                     if response.status >= 500:
                         # vLLM closes the connection behind a 500 without saying so (measured: ECONNRESET on the next).
-                        self._retire(pool)
+                        await self._retire(pool)
                     lower = {name.lower(): value for name, value in response.headers.items()}
                     return Reply(response.status, lower, content)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError) as error:
                 raise Unreachable(str(error) or type(error).__name__) from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 reason = str(error) or type(error).__name__
-                raise (_DeadConnection(reason, pool) if trace.get("reused") else Cut(reason)) from error
+                was_dead = trace.get("reused") and time.monotonic() - began < STALE_SECONDS
+                raise (_DeadConnection(reason, pool) if was_dead else Cut(reason)) from error
             except aiohttp.ClientError as error:
                 raise Cut(str(error) or type(error).__name__) from error
 
@@ -100,10 +106,12 @@ class Transport:
             if pool.users == 0 and pool is not self._pool:
                 await pool.session.close()
 
-    def _retire(self, pool: "_Pool") -> None:
+    async def _retire(self, pool: "_Pool") -> None:
         """Open new connections from now on; those in use end with their exchanges."""
         if pool is self._pool:
             self._pool = None
+            if pool.users == 0:
+                await pool.session.close()
 
     def _open(self) -> aiohttp.ClientSession:
         traces = aiohttp.TraceConfig()
