@@ -109,10 +109,12 @@ class Gateway:
         return attempt
 
     def leave(self, attempt: Attempt, delivered: bool | None) -> None:
-        """A client is served (True), has left without the whole answer (False), or nobody can tell (None). When the
-        last one leaves a running generation, it is aborted."""
+        """A client is served (True), has left without the whole answer (False), or nobody can tell (None).
+
+        When the last one leaves a running generation, it is aborted; an answer that is being recorded is kept for the retry.
+        """
         attempt.clients -= 1
-        if attempt.clients == 0 and not attempt.work.done():
+        if attempt.clients == 0 and not attempt.work.done() and not attempt.call.rows:
             attempt.work.cancel()
         attempt.work.add_done_callback(lambda _: self._settle(attempt, delivered))
 
