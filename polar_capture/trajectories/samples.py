@@ -32,41 +32,65 @@ def sample_id(strategy: str, leaf_call_id: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{strategy}:{leaf_call_id}"))
 
 
+class SessionBuild:
+    """What a session gives: its report, how much trains in each branch, and the samples, made one by one.
+
+    Every trainable sampled token has mask 1 in exactly one sample: of the branches that share it, in the first.
+    """
+
+    def __init__(self, session_id: str, tree: SessionTree, options: BuildOptions) -> None:
+        self._tree = tree
+        self._options = options
+        self._session_id = session_id
+        why = reasons(tree, options)
+        shown = _shown(tree, why)
+        self._trains = {link.row.id for link in shown if link.row.id not in why and masked(link.row, options) is None}
+        merging = options.strategy == "prefix_merging"
+        self._joined = stitched(tree) if options.stitch and merging else {}
+        self._leaves = _leaves(shown, self._joined) if merging else shown
+        self.trained: list[int] = _trained(self._leaves, self._joined, self._trains, merging)
+        """Trained tokens of each sample, by branch."""
+        self.report = SessionReport(session_id=session_id, strategy=options.strategy, samples=len(self._leaves))
+        self.report.trained_tokens = sum(self.trained)
+        _count(tree, why, options, self.report)
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples by branch, without rewards. The report's verdicts count those that were made."""
+        owned: set[str] = set()
+        self.report.verdicts.clear()
+        for branch, leaf in enumerate(self._leaves):
+            pieces = _pieces(self._tree, leaf, self._joined, self._options)
+            here = {piece.link.row.id for piece in pieces if piece.link.row.id not in owned} & self._trains
+            owned.update(here)
+            sample = _assemble(self._session_id, branch, pieces, here, self._options, self.report.delivered_fraction)
+            self.report.verdicts[sample.verdict] += 1
+            yield sample
+
+
 def build_session(
     session_id: str,
     rows: Iterable[CallRow],
     options: BuildOptions | None = None,
     conversations: Conversations = lambda call_id: None,
-) -> tuple[Iterator[Sample], SessionReport]:
-    """The samples of one session, made one by one, and its report, whole once the last sample was taken.
-
-    `rows` are the session's calls, as a list in any order or as an iterator by (seq, choice_index). Every trainable
-    sampled token has mask 1 in exactly one sample.
-    """
-    options = options or BuildOptions()
-    tree = link_session(rows, conversations)
-    why = reasons(tree, options)
-    report = SessionReport(session_id=session_id, strategy=options.strategy)
-    _count(tree, why, options, report)
-    return _samples(session_id, tree, why, options, report), report
+) -> SessionBuild:
+    """Links a session's calls and decides what trains. `rows` come as a list in any order or as an iterator by
+    (seq, choice_index), so that no more than one prompt is held beside the tree."""
+    return SessionBuild(session_id, link_session(rows, conversations), options or BuildOptions())
 
 
-def _samples(
-    session_id: str, tree: SessionTree, why: dict[str, Reason], options: BuildOptions, report: SessionReport
-) -> Iterator[Sample]:
-    shown = _shown(tree, why)
-    trains = {link.row.id for link in shown if link.row.id not in why and masked(link.row, options) is None}
-    report.trained_tokens = sum(link.place.full_len - link.place.prompt_len for link in shown if link.row.id in trains)
-    joined = stitched(tree) if options.stitch and options.strategy == "prefix_merging" else {}
-    leaves = shown if options.strategy == "per_request" else _leaves(shown, joined)
+def _trained(leaves: list[Link], joined: dict[str, Link], trains: set[str], merging: bool) -> list[int]:
+    """Trained tokens of each branch: a call counts in the first branch that holds it."""
     owned: set[str] = set()
-    for branch, leaf in enumerate(leaves):
-        pieces = _pieces(tree, leaf, joined, options)
-        sample = _assemble(session_id, branch, pieces, trains - owned, options, report.delivered_fraction)
-        owned.update(piece.link.row.id for piece in pieces)
-        report.samples += 1
-        report.verdicts[sample.verdict] += 1
-        yield sample
+    counts = []
+    for leaf in leaves:
+        tokens = 0
+        link: Link | None = leaf
+        while link is not None and link.row.id not in owned:
+            owned.add(link.row.id)
+            tokens += link.place.full_len - link.place.prompt_len if link.row.id in trains else 0
+            link = joined.get(link.row.id, link.parent) if merging else None
+        counts.append(tokens)
+    return counts
 
 
 def _shown(tree: SessionTree, why: dict[str, Reason]) -> list[Link]:
