@@ -3,6 +3,7 @@
 Pure functions over rows; the queries that bring the rows are in `store.links`.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,14 +12,15 @@ import numpy as np
 
 from polar_capture.store import codec
 from polar_capture.store.codec import CodecError, Float32Array, Int32Array
-from polar_capture.store.contexts import NO_IDS, NO_LOGPROBS
+from polar_capture.store.contexts import NO_IDS, NO_LOGPROBS, Context
 
 BODY_COLUMNS = ("request", "chat_request", "message")
+_CONTEXTS_IN_HAND = 64
 
 
 class Tokens(NamedTuple):
-    """The tokens of one call: prompt ids int32 [p], completion ids int32 [c], logprobs float32 [c]; empty where the engine
-    gave none."""
+    """The tokens of one call: prompt ids int32 [p], completion ids int32 [c], logprobs float32 [c]; empty where the
+    engine gave none."""
 
     prompt_ids: Int32Array
     completion_ids: Int32Array
@@ -49,7 +51,8 @@ class BodyLink(NamedTuple):
 def join_prompt(links: list[TokenLink]) -> Int32Array:
     """The prompt of the first link, int32 [n]; the others are its ancestors, nearest first, as far as they are needed.
 
-    Copies each needed token once: a long chain costs no more than its last prompt. CodecError where a link is missing or damaged.
+    Copies each needed token once: a long chain costs no more than its last prompt. CodecError where a link is missing
+    or damaged.
     """
     target = links[0]
     if target.prompt_ids is None:
@@ -89,29 +92,43 @@ def tokens(link: TokenLink, prompt: Int32Array) -> Tokens:
     return Tokens(prompt, completion, NO_LOGPROBS if link.logprobs is None else codec.unpack_logprobs(link.logprobs))
 
 
-def join_prompts(links: Iterable[TokenLink]) -> Iterator[tuple[TokenLink, Int32Array]]:
-    """(link, prompt) of every link, parents before their children; each link is unpacked once."""
-    contexts: dict[str, tuple[Int32Array, Int32Array]] = {}
+def join_prompts(
+    links: Iterable[TokenLink], outside: Callable[[str], Context | None]
+) -> Iterator[tuple[TokenLink, Int32Array]]:
+    """(link, prompt) of every link; each is unpacked once where parents come before their children.
+
+    `outside` gives the context of a parent that is not among the links behind (another session's, or too far back).
+    """
+    contexts: OrderedDict[str, Int32Array] = OrderedDict()
     for link in links:
-        completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
         prompt = NO_IDS
         if link.prompt_ids is not None:
             header, own = codec.unpack_own_ids(link.prompt_ids)
             shared = header.size - len(own)
-            if shared and link.parent_call_id not in contexts:
-                raise CodecError(
-                    f"call {link.id} continues call {link.parent_call_id}, whose tokens are not in the database"
-                )
-            prompt = own if not shared else _continue(link, contexts[link.parent_call_id or ""], shared, own)
-        contexts[link.id] = (prompt, completion)
+            prompt = np.concatenate((_shared(link, shared, contexts, outside), own)) if shared else own
+        completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
+        contexts[link.id] = np.concatenate((prompt, completion))
+        if len(contexts) > _CONTEXTS_IN_HAND:
+            contexts.popitem(last=False)
         yield link, prompt
 
 
-def _continue(link: TokenLink, parent: tuple[Int32Array, Int32Array], shared: int, own: Int32Array) -> Int32Array:
-    prompt, completion = parent
-    if shared > len(prompt) + len(completion):
-        raise CodecError(f"call {link.id} shares {shared} tokens with call {link.parent_call_id}, which has fewer")
-    return np.concatenate((prompt[:shared], completion[: max(0, shared - len(prompt))], own))
+def _shared(
+    link: TokenLink,
+    shared: int,
+    contexts: OrderedDict[str, Int32Array],
+    outside: Callable[[str], Context | None],
+) -> Int32Array:
+    parent = link.parent_call_id or ""
+    tokens = contexts.get(parent)
+    if tokens is None:
+        context = outside(parent)
+        if context is None:
+            raise CodecError(f"call {link.id} continues call {parent}, whose tokens are not in the database")
+        tokens = context.tokens
+    if shared > len(tokens):
+        raise CodecError(f"call {link.id} shares {shared} tokens with call {parent}, which has fewer")
+    return tokens[:shared]
 
 
 class Bodies:

@@ -1,13 +1,14 @@
 """The packed columns of `calls`, as pure functions: token arrays and bodies to bytes and back.
 
-The format is described for readers in any language in `db/README.md`. Two headers exist, both little-endian, each followed by one
-zstd frame with a content checksum:
+The format is described for readers in any language in `db/README.md`. Two headers exist, both little-endian, each
+followed by one zstd frame with a content checksum:
 
     token arrays   u8 version = 1 | u8 kind | u16 depth | u32 count                            (8 bytes)
     bodies         u8 version = 1 | u8 kind | u16 depth | u32 length | u32 head | u32 tail    (16 bytes)
 
-A token array is either WHOLE, or the TAIL of a prompt that begins with its parent's prompt + completion. A body is either WHOLE, or
-a change of another body (its base): the base's first `head` bytes, the frame's content, the base's last `tail` bytes.
+A token array is either WHOLE, or the TAIL of a prompt that begins with its parent's prompt + completion. A body is
+either WHOLE, or a change of another body (its base): the base's first `head` bytes, the frame's content, the base's
+last `tail` bytes.
 """
 
 import hashlib
@@ -86,7 +87,8 @@ class Change(NamedTuple):
 
 
 def as_int32(ids: Sequence[int] | Int32Array) -> Int32Array:
-    """Token ids as an int32 array [n]; ValueError for what is no token id (negative, 2**31 or more, not a whole number)."""
+    """Token ids as an int32 array [n]; ValueError for what is no token id (negative, 2**31 or more, not a whole
+    number)."""
     if isinstance(ids, np.ndarray) and ids.dtype == np.int32:
         array = ids
     else:

@@ -1,4 +1,5 @@
-"""What the writer remembers of recent calls, so that their children can be packed against them without reading the database."""
+"""What the writer remembers of recent calls, so that their children can be packed against them without reading the
+database."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ NO_LOGPROBS: Float32Array = np.empty(0, np.float32)
 
 
 class Body:
-    """A body in full, its depth in the chain of bodies, and its key: the last body of the chain at a multiple of KEY_HOPS."""
+    """A body in full, its depth in the chain of bodies, and its key: the last body of the chain at a multiple of
+    KEY_HOPS."""
 
     __slots__ = ("depth", "key", "middle", "text")
 

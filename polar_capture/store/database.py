@@ -1,4 +1,5 @@
-"""Connections to the two databases: engines with the right settings, the check of the schema's revision, its creation."""
+"""Connections to the two databases: engines with the right settings, the check of the schema's revision, its
+creation."""
 
 import json
 import math
@@ -57,7 +58,8 @@ def parse_url(url_or_path: str | os.PathLike[str]) -> URL:
 
 
 class Database:
-    """One database: `read` gives connections that can't write, `write` ones that take the write lock at once (SQLite)."""
+    """One database: `read` gives connections that can't write, `write` ones that take the write lock at once
+    (SQLite)."""
 
     def __init__(self, url: URL, *, synchronous: str = "NORMAL") -> None:
         if synchronous not in ("NORMAL", "FULL"):
@@ -139,7 +141,8 @@ def dump_json(value: Any) -> str:
 
 
 def prepare(database: Database, *, create: bool) -> None:
-    """Makes sure that the database holds this version's schema; creates it where there is none. DatabaseError otherwise."""
+    """Makes sure that the database holds this version's schema; creates it where there is none. DatabaseError
+    otherwise."""
     try:
         if database.is_sqlite:
             _prepare_file(database.path, create)
@@ -184,14 +187,14 @@ def drop_views(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
-def explain(database: Database, error: sa.exc.DBAPIError | sa.exc.SQLAlchemyError) -> str:
+def explain(database: Database, error: Exception) -> str:
     """What a driver's error means for the user, with the remedy."""
     cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
     lowered = cause.lower()
     if database.is_sqlite:
         remedy = {
             "not a database": "it is no SQLite file: name another with --db, or move it away",
-            "malformed": "the file is damaged: copy what is left with `sqlite3 FILE .recover`, or name another with --db",
+            "malformed": "the file is damaged: save the rest with `sqlite3 FILE .recover`, or name another with --db",
             "locked": "another process holds it: end that one, or wait",
             "readonly": "give this user write permission for the file and its folder",
             "unable to open": "give this user permission for the file and its folder, or name another with --db",
@@ -233,7 +236,8 @@ def _prepare_file(path: Path, create: bool) -> None:
 
 
 def _create_schema(database: Database) -> None:
-    """The models as they are: the same that the migrations give (a test compares them), without Alembic's start-up time."""
+    """The models as they are: the same that the migrations give (a test compares them), without Alembic's start-up
+    time."""
     with database.write.begin() as connection:
         if not database.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATE_LOCK})

@@ -12,8 +12,8 @@ _KIND = {"sqlite": "substr(chain.prompt_ids, 2, 1) = x'02'", "postgresql": "get_
 
 
 def token_links(connection: sa.Connection, call_id: str) -> list[TokenLink]:
-    """The call and its ancestors as far as its prompt needs them; empty for an unknown call. The first link alone has its
-    hash and logprobs."""
+    """The call and its ancestors as far as its prompt needs them; empty for an unknown call. The first link alone has
+    its hash and logprobs."""
     query = f"""
         WITH RECURSIVE chain (id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, level) AS (
             SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, 0 FROM calls WHERE id = :id
@@ -36,12 +36,14 @@ def body_links(connection: sa.Connection, call_id: str, hops: int) -> dict[str, 
             SELECT c.id, c.parent_call_id, chain.level + 1
             FROM chain JOIN calls c ON c.id = chain.parent_call_id WHERE chain.level < :hops
         )
-        SELECT c.id, c.parent_call_id, c.request, c.chat_request, c.message FROM chain JOIN calls c ON c.id = chain.id"""
+        SELECT c.id, c.parent_call_id, c.request, c.chat_request, c.message
+        FROM chain JOIN calls c ON c.id = chain.id"""
     return {row[0]: BodyLink(*row) for row in connection.execute(sa.text(query), {"id": call_id, "hops": hops})}
 
 
 def bodies_of(connection: sa.Connection, call_id: str) -> Bodies:
-    """The bodies of one call, with as many ancestors as they need. PostgreSQL and SQLite answer in one or two queries."""
+    """The bodies of one call, with as many ancestors as they need. PostgreSQL and SQLite answer in one or two
+    queries."""
     links = body_links(connection, call_id, 0)
     if not links:
         return Bodies(links.get)
@@ -51,8 +53,8 @@ def bodies_of(connection: sa.Connection, call_id: str) -> Bodies:
     return Bodies((body_links(connection, call_id, hops) if hops else links).get)
 
 
-def load_context(connection: sa.Connection, call_id: str) -> Context | None:
-    """What a call's children are packed against, read back from the database; None for an unknown call."""
+def load_tokens(connection: sa.Connection, call_id: str) -> Context | None:
+    """The tokens of a call as its children see them; None for an unknown call."""
     links = token_links(connection, call_id)
     if not links:
         return None
@@ -63,10 +65,17 @@ def load_context(connection: sa.Connection, call_id: str) -> Context | None:
         completion = NO_IDS if target.completion_ids is None else codec.unpack_own_ids(target.completion_ids)[1]
         context.tokens = np.concatenate((prompt, completion))
         context.tokens_depth = codec.tokens_header(target.prompt_ids).depth
-    bodies = bodies_of(connection, call_id)
-    context.request = _body(bodies, call_id, "request")
-    context.chat_request = _body(bodies, call_id, "chat_request")
-    context.message = bodies.body(call_id, "message") or b""
+    return context
+
+
+def load_context(connection: sa.Connection, call_id: str) -> Context | None:
+    """All that a call's children are packed against, read back from the database; None for an unknown call."""
+    context = load_tokens(connection, call_id)
+    if context is not None:
+        bodies = bodies_of(connection, call_id)
+        context.request = _body(bodies, call_id, "request")
+        context.chat_request = _body(bodies, call_id, "chat_request")
+        context.message = bodies.body(call_id, "message") or b""
     return context
 
 

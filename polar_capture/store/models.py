@@ -1,10 +1,11 @@
 """The schema of DESIGN §6 as SQLAlchemy models, one for SQLite and PostgreSQL. Wide columns come last.
 
-Times are UTC epoch seconds as floats in the columns' names `*_at`. JSON columns hold what `json` can say; NUL characters inside them
-are escaped by JSON itself (`\\u0000`). Packed columns (`bytes`) are described in `db/README.md` and read by `store.codec`.
+Times are UTC epoch seconds as floats in the columns' names `*_at`. JSON columns hold what `json` can say; NUL
+characters inside them are escaped by JSON itself (`\\u0000`). Packed columns (`bytes`) are described in
+`db/README.md` and read by `store.codec`.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import JSON as AnyJSON
 from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, MetaData, String, Text
@@ -26,7 +27,7 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {
+    type_annotation_map: ClassVar = {
         str: Text,
         float: Float(53),
         int: BigInteger,

@@ -1,7 +1,7 @@
 """Writes as values, and their execution inside one transaction. Every one of them can be repeated without a change.
 
-An operation is what the writer queues, what the spool keeps, and what `apply` brings into the database: a session's upsert, the
-packed rows of one answer, a change of narrow columns, a reward.
+An operation is what the writer queues, what the spool keeps, and what `apply` brings into the database: a session's
+upsert, the packed rows of one answer, a change of narrow columns, a reward.
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,7 +70,8 @@ def apply(connection: sa.Connection, operations: Sequence[Operation]) -> None:
 
 
 def insert_ignoring(connection: sa.Connection, table: sa.Table, key: str = "id") -> Any:
-    """INSERT that leaves a row with the same key as it is. Other conflicts still fail: a row is never dropped for them."""
+    """INSERT that leaves a row with the same key as it is. Other conflicts still fail: a row is never dropped for
+    them."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table).on_conflict_do_nothing(index_elements=[key])
 
@@ -99,29 +100,27 @@ def upsert_session(connection: sa.Connection, record: SessionRecord) -> None:
     }
     if connection.execute(insert_ignoring(connection, _SESSIONS), row).rowcount:
         return
-    changes = {name: value for name, value in known.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
     if record.extra:
-        query = sa.select(_SESSIONS.c.metadata).where(_SESSIONS.c.id == record.id).with_for_update()
-        changes["metadata"] = {**(connection.execute(query).scalar_one() or {}), **record.extra}
-    query = sa.update(_SESSIONS).where(_SESSIONS.c.id == record.id)
-    earlier = query.where(_SESSIONS.c.started_at > record.started_at)
-    connection.execute(earlier.values(started_at=record.started_at))
+        metadata = sa.select(_SESSIONS.c.metadata).where(_SESSIONS.c.id == record.id).with_for_update()
+        changes["metadata"] = {**(connection.execute(metadata).scalar_one() or {}), **record.extra}
+    update = sa.update(_SESSIONS).where(_SESSIONS.c.id == record.id)
+    connection.execute(update.where(_SESSIONS.c.started_at > record.started_at).values(started_at=record.started_at))
     if changes:
-        connection.execute(query.values(changes))
+        connection.execute(update.values(changes))
 
 
 def _insert_calls(connection: sa.Connection, operations: Iterable[InsertCalls]) -> None:
     rows = [row for operation in operations for row in operation.rows]
     if not rows:
         return
-    # A session row may be missing where another process's spool still holds it.
-    stubs = {
-        row["session_id"]: {
-            "id": row["session_id"], "started_at": row["started_at"], "status": SessionStatus.OPEN.value, "metadata": {},
-        }
-        for row in reversed(rows)
-    }  # fmt: skip
-    connection.execute(insert_ignoring(connection, _SESSIONS), list(stubs.values()))
+    # A session row may be missing where another process's spool still holds it. Sorted: no deadlock between processes.
+    first = {row["session_id"]: row["started_at"] for row in reversed(rows)}
+    stubs = [
+        {"id": session_id, "started_at": first[session_id], "status": SessionStatus.OPEN.value, "metadata": {}}
+        for session_id in sorted(first)
+    ]
+    connection.execute(insert_ignoring(connection, _SESSIONS), stubs)
     connection.execute(insert_ignoring(connection, _CALLS), rows)
     minted = [
         {"id": escape(minted), "call_id": call_id}

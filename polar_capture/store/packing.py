@@ -1,4 +1,5 @@
-"""From a CallRecord to a row of `calls`: exact common prefix with the parent, packed arrays and bodies, hash, escaped texts."""
+"""From a CallRecord to a row of `calls`: exact common prefix with the parent, packed arrays and bodies, hash, escaped
+texts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +15,16 @@ LoadContext = Callable[[str], Context | None]
 
 _TEXTS = (
     "id", "session_id", "agent", "kind", "user_turn", "parent_call_id", "dialect", "host", "path", "model_requested",
-    "model_served", "upstream", "status", "reason", "error", "finish_reason", "stop_reason", "logprobs_mode", "policy_label",
-    "continuation",
+    "model_served", "upstream", "status", "reason", "error", "finish_reason", "stop_reason", "logprobs_mode",
+    "policy_label", "continuation",
 )  # fmt: skip
 
 _WORTH_A_LOOK, _PLACES = 1024, 64
 
 
 class Packer:
-    """Packs calls in their order of arrival. `load` reads the context of a call that is no longer remembered, None where the
-    database does not have it; then the child is packed whole."""
+    """Packs calls in their order of arrival. `load` reads the context of a call that is no longer remembered, None
+    where the database does not have it; then the child is packed whole."""
 
     def __init__(self, load: LoadContext, contexts: RecentContexts | None = None) -> None:
         self._load = load
@@ -104,7 +105,8 @@ class Packer:
 
 
 def _proved_prefix(record: CallRecord, parent: Context | None) -> int:
-    """How many leading ids can be taken from the parent instead of being converted again, which costs 1 ms for 70,000 of them.
+    """How many leading ids can be taken from the parent instead of being converted again, which costs 1 ms for 70,000
+    of them.
 
     The lineage proved them by hash; a look at some of them guards against a wrong parent.
     """

@@ -23,7 +23,8 @@ class SessionRecord(msgspec.Struct):
 
 
 class CallRecord(msgspec.Struct, kw_only=True):
-    """One row of `calls` before packing. Token ids are ints below 2**31, logprobs floats; None where the engine gave none.
+    """One row of `calls` before packing. Token ids are ints below 2**31, logprobs floats; None where the engine gave
+    none.
 
     `prefix_len` is a proved lower bound: the writer raises it to the true common prefix with the parent.
     """
@@ -81,8 +82,8 @@ class StoreUnavailable(Exception):
 
 
 class Recorder(Protocol):
-    """The store as the capture path uses it. Every future resolves when the write is durable (committed, or fsynced in the
-    spool), in the order of submission, and raises StoreUnavailable where it never will be. Futures are of
+    """The store as the capture path uses it. Every future resolves when the write is durable (committed, or fsynced
+    in the spool), in the order of submission, and raises StoreUnavailable where it never will be. Futures are of
     `concurrent.futures`, to be awaited with `asyncio.wrap_future`."""
 
     def session(self, record: SessionRecord) -> concurrent.futures.Future[None]: ...

@@ -1,4 +1,5 @@
-"""From the spool into the database, in order. Repeating any part of it changes nothing: rows have UUIDs, changes set values."""
+"""From the spool into the database, in order. Repeating any part of it changes nothing: rows have UUIDs, changes set
+values."""
 
 import logging
 
@@ -16,8 +17,8 @@ _DECODER = msgspec.msgpack.Decoder(ops.Operation)
 
 
 def commit_singly(database: Database, operation: ops.Operation) -> None:
-    """One operation in its own transaction. Calls whose number is taken in their session (two processes counted alike) are put
-    behind its last call."""
+    """One operation in its own transaction. Calls whose number is taken in their session (two processes counted
+    alike) are put behind its last call."""
     try:
         with database.write.begin() as connection:
             ops.apply(connection, [operation])
@@ -31,8 +32,9 @@ def commit_singly(database: Database, operation: ops.Operation) -> None:
 
 
 def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int:
-    """Replays the next entries of a file and returns how many. An entry that the database refuses for good is put aside in
-    `<stem>.rejected` and logged, so that it does not hold up the rest. SQLAlchemyError where the database is still away."""
+    """Replays the next entries of a file and returns how many. An entry that the database refuses for good is put
+    aside in `<stem>.rejected` and logged, so that it does not hold up the rest. SQLAlchemyError where the database is
+    still away."""
     payloads, offset = file.peek(_GROUP)
     operations = [_DECODER.decode(payload) for payload in payloads]
     try:
@@ -50,8 +52,8 @@ def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int
 
 
 def replay_orphans(database: Database, folder: SpoolFolder) -> int:
-    """Replays what processes that are gone left in the spool, and returns how many entries. Where the database does not take
-    them, they stay."""
+    """Replays what processes that are gone left in the spool, and returns how many entries. Where the database does
+    not take them, they stay."""
     replayed = 0
     for file in folder.orphans():
         try:

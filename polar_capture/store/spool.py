@@ -1,8 +1,9 @@
 """The spool: an append-only file that takes what the database can't, until it can again.
 
-A file begins with MAGIC; each entry is `u32 length | u32 crc32 | payload` (little-endian), the payload an operation as MessagePack.
-Every group of entries is fsynced before its writer goes on. A torn entry at the end (power cut, full disk) ends the file: what
-stands before it is kept. Each process has its own file and holds a lock on it; files without a living owner are taken over.
+A file begins with MAGIC; each entry is `u32 length | u32 crc32 | payload` (little-endian), the payload an operation
+as MessagePack. Every group of entries is fsynced before its writer goes on. A torn entry at the end (power cut, full
+disk) ends the file: what stands before it is kept. Each process has its own file and holds a lock on it; files
+without a living owner are taken over.
 """
 
 import hashlib
@@ -181,9 +182,14 @@ class SpoolFolder:
             path for path in self.folder.iterdir() if path.name.startswith(f"{self.stem}.") and path.suffix == SUFFIX
         )
 
+    @property
+    def rejected(self) -> Path:
+        """The file of entries that the database refused for good."""
+        return self.folder / f"{self.stem}.rejected"
+
     def reject(self, payload: bytes) -> Path:
         """Puts an entry aside that the database refuses for good, and returns the file that has it."""
-        path = self.folder / f"{self.stem}.rejected"
+        path = self.rejected
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.write(descriptor, _FRAME.pack(len(payload), zlib.crc32(payload)) + payload)

@@ -55,7 +55,8 @@ def _run_postgres(database: Database, query: str) -> tuple[list[str], list[Seque
             assert isinstance(raw, psycopg.Connection)
             raw.read_only = True
             try:
-                # With a parameter list, even an empty one, the extended protocol is used: one statement, no `; COMMIT; DROP`.
+                # With a parameter list, even an empty one, the extended protocol is used: one statement, no `;
+                # COMMIT; DROP`.
                 cursor = raw.execute(query.encode(), (), prepare=True)
                 rows = cursor.fetchall() if cursor.description else []
                 return [column.name for column in cursor.description or ()], list(rows)

@@ -16,7 +16,7 @@ from polar_capture.store.codec import CodecError
 from polar_capture.store.contexts import Context
 from polar_capture.store.database import Database, DatabaseError, parse_url, prepare
 from polar_capture.store.escaping import unescape
-from polar_capture.store.links import bodies_of, load_context, token_links
+from polar_capture.store.links import bodies_of, load_context, load_tokens, token_links
 from polar_capture.store.models import Call, MintedId, Reward, Session
 from polar_capture.store.records import SessionRecord
 from polar_capture.store.replay import replay_orphans
@@ -33,14 +33,15 @@ _NARROW = [column for column in _CALLS.c if column.name not in _WIDE]
 _IN_CHUNK = 500
 
 
-def open(  # noqa: A001 (the module's verb: store.open)
+def open(
     url_or_path: str | os.PathLike[str], *, create: bool = True, spool: Path | None = None, synchronous: str = "NORMAL"
 ) -> "Store":
     """Opens a database, and creates its schema where there is none yet (`create`).
 
-    `spool` is the folder for what the database can't take; by default the folder of the SQLite file, or `spool` in POLAR_HOME.
-    `synchronous=FULL` makes SQLite fsync at each commit (against power cuts; a killed process loses nothing either way).
-    DatabaseError, with the remedy in its message, for anything that is not a database of this version.
+    `spool` is the folder for what the database can't take; by default the folder of the SQLite file, or `spool` in
+    POLAR_HOME. `synchronous=FULL` makes SQLite fsync at each commit (against power cuts; a killed process loses
+    nothing either way). DatabaseError, with the remedy in its message, for anything that is not a database of this
+    version.
     """
     database = Database(parse_url(url_or_path), synchronous=synchronous)
     try:
@@ -151,8 +152,8 @@ class Store:
         return self._rows(query.order_by(_CALLS.c.seq, _CALLS.c.choice_index))
 
     def call(self, call_id: str) -> dict[str, Any]:
-        """Every column of one call, unpacked: ids and logprobs as lists (None where the engine gave none), bodies as bytes,
-        the hash in hex. KeyError for an unknown call, CodecError for a damaged one."""
+        """Every column of one call, unpacked: ids and logprobs as lists (None where the engine gave none), bodies as
+        bytes, the hash in hex. KeyError for an unknown call, CodecError for a damaged one."""
         with self.database.read.connect() as connection:
             found = connection.execute(sa.select(_CALLS).where(_CALLS.c.id == call_id)).mappings().first()
             if found is None:
@@ -168,7 +169,8 @@ class Store:
         return row
 
     def tokens(self, call_id: str) -> Tokens:
-        """Prompt ids, completion ids and logprobs of a call, verified. KeyError for an unknown call, CodecError for a damaged one."""
+        """Prompt ids, completion ids and logprobs of a call, verified. KeyError for an unknown call, CodecError for a
+        damaged one."""
         with self.database.read.connect() as connection:
             return self._tokens(connection, call_id)
 
@@ -180,13 +182,14 @@ class Store:
             return bodies_of(connection, call_id).body(call_id, column)
 
     def session_tokens(self, session_id: str) -> Iterator[tuple[str, Tokens]]:
-        """(call id, tokens) of a session's calls in order, each chain unpacked once. CodecError where one is damaged."""
+        """(call id, tokens) of a session's calls in order, each chain unpacked once. CodecError where one is
+        damaged."""
         columns = [_CALLS.c[name] for name in TokenLink._fields]
         query = sa.select(*columns).where(_CALLS.c.session_id == session_id)
         with self.database.read.connect() as connection:
             rows = connection.execute(query.order_by(_CALLS.c.seq, _CALLS.c.choice_index)).all()
         try:
-            for link, prompt in chains.join_prompts(TokenLink(*row) for row in rows):
+            for link, prompt in chains.join_prompts((TokenLink(*row) for row in rows), self._load_tokens):
                 yield link.id, chains.tokens(link, prompt)
         except CodecError as error:
             raise CodecError(f"session {session_id}: {error}") from error
@@ -223,7 +226,8 @@ class Store:
     # --- SQL
 
     def sql(self, query: str) -> tuple[list[str], list[Sequence[Any]]]:
-        """Column names and rows of one read-only statement. DatabaseError, in the database's words, where it is refused."""
+        """Column names and rows of one read-only statement. DatabaseError, in the database's words, where it is
+        refused."""
         return sql.run(self.database, query, self)
 
     def _rows(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
@@ -235,6 +239,10 @@ class Store:
         if not links:
             raise KeyError(f"call {call_id} is not in {self.database.name}")
         return chains.tokens(links[0], chains.join_prompt(links))
+
+    def _load_tokens(self, call_id: str) -> Context | None:
+        with self.database.read.connect() as connection:
+            return load_tokens(connection, call_id)
 
     def _load_context(self, call_id: str) -> Context | None:
         try:

@@ -1,7 +1,7 @@
 """The durable writer: one thread that takes what was captured, packs it, and commits it in groups.
 
-Where the database is away, locked or full, the group goes to the spool instead, and everything behind it too, until the spool is
-replayed: so the order stays. A future resolves when its row is committed or fsynced in the spool.
+Where the database is away, locked or full, the group goes to the spool instead, and everything behind it too, until
+the spool is replayed: so the order stays. A future resolves when its row is committed or fsynced in the spool.
 """
 
 import logging
@@ -83,7 +83,8 @@ class Writer:
         return self._submit(ops.AmendCall(call_id, changes))
 
     def reward(self, row: dict[str, Any]) -> Future[None]:
-        """One reward: session_id and value, and what else of the table's columns is known (id and created_at are made)."""
+        """One reward: session_id and value, and what else of the table's columns is known (id and created_at are
+        made)."""
         return self._submit(ops.InsertReward({"id": str(uuid_utils.uuid7()), "created_at": time.time(), **row}))
 
     def stats(self) -> dict[str, Any]:
@@ -92,7 +93,8 @@ class Writer:
         return {**asdict(self._stats), "pending": self._queue.qsize(), "spool_left": left}
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Takes no more, brings what is queued to disk, and ends the thread; False where that took longer than `timeout` s."""
+        """Takes no more, brings what is queued to disk, and ends the thread; False where that took longer than
+        `timeout` s."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -188,8 +190,8 @@ class Writer:
         self._stats.commits += 1
 
     def _write_singly(self, submissions: list[_Submission]) -> None:
-        """One of the group is refused by a constraint: each alone, so that no other call suffers. All are packed again, because
-        a refused row must not be the base of another."""
+        """One of the group is refused by a constraint: each alone, so that no other call suffers. All are packed
+        again, because a refused row must not be the base of another."""
         for submission in submissions:
             if isinstance(submission.content, list):
                 for record in submission.content:
