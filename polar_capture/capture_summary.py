@@ -43,8 +43,8 @@ def count(calls: Iterable[Mapping[str, Any]]) -> Facts:
     return facts
 
 
-def lines(session: str, facts: Facts, database: str) -> list[str]:
-    """The summary that `run` prints."""
+def lines(session: str, facts: Facts, database: str, *, named: bool) -> list[str]:
+    """The summary that `run` prints. `named`: the database is not the default one, so that commands have to name it."""
     result = [
         f"session {session}: {_number(facts.calls, 'call')} ({_number(facts.turns, 'turn')}), "
         f"{facts.prompt_tokens:,} prompt + {facts.completion_tokens:,} sampled tokens, {facts.trainable} trainable"
@@ -53,7 +53,8 @@ def lines(session: str, facts: Facts, database: str) -> list[str]:
         result.append(f"not trainable: {_counted(facts.reasons)}")
     if facts.warnings:
         result.append(f"warnings: {_counted(facts.warnings)}")
-    result.append(f"database: {database}   (polar-capture show {session})")
+    option = f" --db {database}" if named else ""
+    result.append(f"database: {database}; to look further: polar-capture show {session}{option}")
     return result
 
 

@@ -146,7 +146,7 @@ def _conclude(run: Run, status: int, environ: Mapping[str, str], log: Path | Non
         say(f"session {run.session} is not in {captured.shown(run.db)}: name the proxy's database with --db to see it")
         return status
     facts = facts or capture_summary.Facts()
-    for line in capture_summary.lines(run.session, facts, captured.shown(run.db)):
+    for line in capture_summary.lines(run.session, facts, captured.shown(run.db), named=run.db_named):
         say(line)
     if facts.captured:
         return status

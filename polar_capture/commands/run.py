@@ -1,6 +1,7 @@
 """`polar-capture run`"""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -85,7 +86,7 @@ def run(
 
 def _command(
     command: tuple[str, ...], harness: str | None, prompt: str | None, home: Home
-) -> tuple[tuple[str, ...], dict[str, str]]:
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The command to run and what it needs in its environment besides the proxy."""
     if harness is None:
         if prompt is not None:
