@@ -311,19 +311,26 @@ class Engine:
             return None
 
     async def _ask(self, question: Callable[[Upstream], Awaitable[T]], session: str = "") -> T:
-        """Ask one server something that needs no generation. Raises CallError."""
-        upstream = self._pool.choose(session)
-        assert upstream is not None  # nothing is avoided
-        try:
-            return await question(upstream)
-        except Unreachable as error:
-            raise self._servers.unavailable(str(error)) from error
-        except (Cut, TimedOut) as error:
-            raise _broken(error) from error
+        """Ask something that needs no generation, of the first server that can be reached. Raises CallError."""
+        tried: list[Upstream] = []
+        reason = ""
+        while (upstream := self._pool.choose(session, tried)) is not None:
+            try:
+                return await question(upstream)
+            except Unreachable as error:
+                reason = str(error)
+                tried.append(upstream)
+                self._pool.down(upstream, reason, self._servers.revive)
+            except (Cut, TimedOut) as error:
+                raise _broken(error) from error
+        raise self._servers.unavailable(reason)
 
     async def _note_weights(self, sent: _Sent, completion: Completion) -> None:
         """vLLM 0.32 tells no versions in chat answers: those before and after are told apart here."""
-        after = await self._servers.weights(sent.upstream)
+        try:
+            after = await self._servers.weights(sent.upstream)
+        except Unreachable:
+            after = None  # it died right behind its answer, which is whole
         for choice in completion.choices:
             if choice.weight_versions is None:
                 versions = [sent.weights] if after in (None, sent.weights) else [sent.weights, after]

@@ -90,6 +90,8 @@ class Transport:
                 reason = str(error) or type(error).__name__
                 was_dead = trace.get("reused") and time.monotonic() - began < STALE_SECONDS
                 raise (_DeadConnection(reason, pool) if was_dead else Cut(reason)) from error
+            except aiohttp.ClientResponseError as error:
+                raise Cut("what came is no HTTP") from error  # its text quotes what came
             except aiohttp.ClientError as error:
                 raise Cut(str(error) or type(error).__name__) from error
 

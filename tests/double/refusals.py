@@ -49,7 +49,7 @@ def refusal(body: dict[str, Any], o: Options) -> Refusal | None:
     if body.get("top_logprobs") and not body.get("logprobs"):
         return 400, "when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs"
     if (body.get("n") or 1) > 1 and body.get("temperature") == 0:
-        return 400, f"n must be 1 when using greedy sampling, got {body['n']}.", "n"
+        return 400, f"n must be 1 when using greedy sampling, got {body['n']}.", None
     unknown = sorted(set(body) - KNOWN_KEYS)
     if o.known_keys and unknown:
         return 400, f"Extra inputs are not permitted: {', '.join(unknown)}", unknown[0]

@@ -204,8 +204,46 @@ async def test_a_down_engine_hands_its_sessions_to_another_at_once():
         assert time.monotonic() - began < 2
 
 
-async def test_counting_faults_are_call_errors(monkeypatch):
-    monkeypatch.setattr(client, "RECONNECT_SECONDS", 0.1)
+async def test_what_is_no_http_is_a_502_that_quotes_nothing():
+    async def babble(_reader, writer):
+        writer.write(b"<html>not even HTTP</html>\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(babble, "127.0.0.1", 0)
+    engine = client.Engine([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"])
+    fault = await fault_from(engine)
+    assert fault.kind is FaultKind.UPSTREAM
+    assert "html" not in fault.message
+    await engine.close()
+    server.close()
+
+
+async def test_a_server_that_dies_behind_its_answer_loses_nothing():
+    async with Double(weight_version="v7") as double, engine_on(double) as engine:
+        await engine.start()
+        telling = engine._servers.weights
+        told = iter(["v7"])
+
+        async def dies(upstream):
+            for version in told:
+                return version
+            await double.stop()
+            return await telling(upstream)
+
+        engine._servers.weights = dies
+        generation = await engine.generate(chat())
+        assert generation.completion.choices[0].weight_versions == [{"version": "v7"}]
+
+
+async def test_counting_moves_on_to_an_engine_that_is_up():
+    async with Double() as first, Double() as second, engine_on(first, second) as engine:
+        await first.stop()
+        assert await engine.count(chat()) > 0
+        assert [request.path for request in second.requests] == ["/tokenize"]
+
+
+async def test_counting_faults_are_call_errors():
     async with Double() as double, engine_on(double) as engine:
         assert await engine.count(chat()) > 0
         await double.stop()
