@@ -30,6 +30,8 @@ def read_hints(
         parent=previous or line.get("cc_prev_msg") or line.get("cc_prev_req"),
         compaction=hints.compaction or _compacts(headers),
     )
+    if hears_no_pings(headers, body):
+        hints = msgspec.structs.replace(hints, harness="qwen-code")
     return _placed(hints, headers, body, chat, line)
 
 

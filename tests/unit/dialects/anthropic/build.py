@@ -12,8 +12,8 @@ from polar_capture.lineage.minting import Minter
 
 PATH = "/v1/messages"
 DIALECT = Anthropic()
-USER = {"role": "user", "content": "hi"}
-LS = {"name": "ls", "input_schema": {"type": "object", "properties": {"dir": {"type": "string"}}}}
+USER: dict[str, Any] = {"role": "user", "content": "hi"}
+LS: dict[str, Any] = {"name": "ls", "input_schema": {"type": "object", "properties": {"dir": {"type": "string"}}}}
 
 
 def raw(body: bytes, headers: dict[str, str] | None = None, path: str = PATH) -> ParsedCall:

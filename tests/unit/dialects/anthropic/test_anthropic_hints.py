@@ -96,4 +96,6 @@ def test_opencode_sub_agents_belong_to_their_parents_session():
     ids=["qwen", "qwen in disguise", "old claude code", "claude code", "sdk"],
 )
 def test_only_qwen_code_needs_more_than_pings(headers: dict[str, str], body: dict[str, Any], beats: bool):
-    assert ask(headers, **body).extra.beats is beats
+    call = ask(headers, **body)
+    assert call.extra.beats is beats
+    assert (call.hints.harness == "qwen-code") is beats

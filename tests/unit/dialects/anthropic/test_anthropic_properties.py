@@ -149,7 +149,7 @@ LIKELY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(LIKELY | VALUES)
 def test_no_body_raises_anything_but_a_clear_refusal(value: Any):
     route = DIALECT.match("POST", "/v1/messages")

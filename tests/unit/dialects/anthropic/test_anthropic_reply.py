@@ -163,7 +163,8 @@ def test_o_resp_anthropic_10_the_answer_names_the_model_that_was_asked_for():
 def test_o_resp_anthropic_11_no_answer_at_all_is_a_valid_message_that_can_be_replayed(content: str | None):
     message = both(completion(content))
     assert (message["content"], message["stop_reason"]) == ([], "end_turn")
-    for echo in ([], ""):
+    echoes: list[Any] = [[], ""]
+    for echo in echoes:
         turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": echo}]
         assert said(ask(messages=[*turns, {"role": "user", "content": "go on"}]))[-1] == ("user", "go on")
 

@@ -272,7 +272,7 @@ def test_o_req_anthropic_14_beta_fields_of_any_kind_are_reported_and_not_refused
 
 
 def test_o_req_anthropic_15_counting_reads_the_same_prompt_and_needs_no_limit():
-    body = {"model": "m", "system": "You are terse.", "tools": [LS], "messages": [USER]}
+    body: dict[str, Any] = {"model": "m", "system": "You are terse.", "tools": [LS], "messages": [USER]}
     counted = raw(json.dumps(body).encode(), path="/v1/messages/count_tokens")
     called = ask(**body)
     assert (counted.chat.messages, counted.chat.tools) == (called.chat.messages, called.chat.tools)
@@ -300,7 +300,7 @@ def test_thinking_is_switched_as_asked(value: Any, thinking: bool | None):
 
 @pytest.mark.parametrize("place", ["output_config", "output_format"])
 def test_structured_output_is_asked_of_the_engine(place: str):
-    form = {"type": "json_schema", "schema": {"type": "object"}}
+    form: dict[str, Any] = {"type": "json_schema", "schema": {"type": "object"}}
     call = ask(**{place: {"format": form} if place == "output_config" else form})
     assert call.chat.response_format == {
         "type": "json_schema",

@@ -11,7 +11,7 @@ import pytest
 from polar_capture.chat import Completion, Usage
 from polar_capture.dialects.base import HttpAnswer, ModelCard, Operation, WireRequest
 from polar_capture.faults import CallError, Fault, FaultKind
-from tests.unit.dialects.anthropic.build import DIALECT, LS, NOOP, completion, minter
+from tests.unit.dialects.anthropic.build import DIALECT, LS, NOOP, completion, minter, raw
 
 TEXT = "  Odd\u2028 spacing, 👩‍👩‍👧 é \x00 and a tail of blanks   " * 30
 THOUGHTS = "\nHm. Let me think… " * 20
@@ -138,7 +138,7 @@ def test_an_empty_answer_is_an_empty_message():
 
 def test_structured_output_is_parsed():
     server = serving(completion('{"title": "T"}'))
-    form = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+    form: Any = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
     message = server.messages.create(**ASKED, output_config=form)
     assert json.loads(message.content[0].text) == {"title": "T"}
 
@@ -189,16 +189,11 @@ def test_o_errors_04_faults_are_the_sdks_own_errors_and_repeated_only_where_it_h
 
 
 def test_a_fault_inside_a_stream_is_raised():
-    ids = minter()
-
     def handle(request: httpx2.Request) -> httpx2.Response:
-        call = DIALECT.parse(WireRequest("POST", "/v1/messages", body=request.content), route)
-        stream = DIALECT.stream(call, ids, "m")
+        stream = DIALECT.stream(raw(request.content), minter(), "m")
         data = stream.open(None) + stream.open(9) + stream.fail(Fault(FaultKind.UPSTREAM, "it died"))
         return httpx2.Response(200, content=data, headers={"content-type": stream.content_type})
 
-    route = DIALECT.match("POST", "/v1/messages")
-    assert route is not None
     with (
         pytest.raises(anthropic.APIStatusError, match="it died"),
         client(handle).messages.stream(**ASKED) as stream,
