@@ -71,7 +71,12 @@ async def test_o_capture_07_an_aborted_generation_is_no_answer():
         assert status >= 500
         assert json.loads(body)["error"]["message"]
         (row,) = await running.calls()
-    assert (row["status"], row["trainable"], row["reason"], row["finish_reason"]) == ("aborted", False, "aborted", "abort")
+    assert (row["status"], row["trainable"], row["reason"], row["finish_reason"]) == (
+        "aborted",
+        False,
+        "aborted",
+        "abort",
+    )
 
 
 async def test_o_errors_08_an_engine_that_is_down_is_said_soon_and_found_again():
