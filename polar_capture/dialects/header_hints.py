@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from polar_capture.dialects.base import Hints
 
-_AGENT = re.compile(r"(QwenCode|opencode|pi|GeminiCLI|claude-cli|codex)[-_\w]*/(\d[\w.+-]*)")
+_AGENT = re.compile(r"(QwenCode|opencode|pi|GeminiCLI|claude-cli|codex)(?:[-_]\w+)*/(\d[\w.+-]*)")
 _HARNESSES = {
     "QwenCode": "qwen-code",
     "opencode": "opencode",

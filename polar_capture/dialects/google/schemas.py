@@ -6,7 +6,7 @@ from polar_capture.dialects.json_body import wrong_type
 
 _TYPES = {"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"}
 _ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems")
-_MANY = ("anyOf", "allOf", "oneOf", "prefixItems")
+_MANY = ("anyOf", "allOf", "oneOf", "prefixItems", "items")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _SNAKE = {
@@ -31,7 +31,8 @@ def json_schema(value: Any, param: str) -> Any:
         return value
     if not isinstance(value, dict):
         raise wrong_type(value, param, "a schema object")
-    schema: dict[str, Any] = {_SNAKE.get(name, name): item for name, item in value.items()}
+    given: dict[str, Any] = value
+    schema = {_SNAKE.get(name, name): item for name, item in given.items()}
     order = schema.pop("propertyOrdering", None)
     for name in _ONE:
         if isinstance(schema.get(name), dict):
