@@ -101,13 +101,14 @@ def join_prompts(
     """
     contexts: OrderedDict[str, Int32Array] = OrderedDict()
     for link in links:
-        prompt = NO_IDS
+        prompt = context = NO_IDS
         if link.prompt_ids is not None:
             header, own = codec.unpack_own_ids(link.prompt_ids)
             shared = header.size - len(own)
             prompt = np.concatenate((_shared(link, shared, contexts, outside), own)) if shared else own
-        completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
-        contexts[link.id] = np.concatenate((prompt, completion))
+            completion = NO_IDS if link.completion_ids is None else codec.unpack_own_ids(link.completion_ids)[1]
+            context = np.concatenate((prompt, completion))
+        contexts[link.id] = context
         if len(contexts) > _CONTEXTS_IN_HAND:
             contexts.popitem(last=False)
         yield link, prompt

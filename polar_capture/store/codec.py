@@ -14,6 +14,7 @@ last `tail` bytes.
 import hashlib
 import struct
 import sys
+from array import array as array_of_c
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -92,8 +93,8 @@ def as_int32(ids: Sequence[int] | Int32Array) -> Int32Array:
     if isinstance(ids, np.ndarray) and ids.dtype == np.int32:
         array = ids
     else:
-        try:
-            array = np.fromiter(ids, np.int32, len(ids))
+        try:  # not by numpy, which takes "7" and 1.5 for whole numbers
+            array = np.frombuffer(array_of_c("i", ids), np.intc).astype(np.int32, copy=False)
         except (OverflowError, TypeError) as error:
             raise ValueError(f"token ids must be whole numbers from 0 to 2**31 - 1: {error}") from None
     if array.size and int(array.min()) < 0:
