@@ -301,7 +301,8 @@ def test_thinking_is_switched_as_asked(value: Any, thinking: bool | None):
 @pytest.mark.parametrize("place", ["output_config", "output_format"])
 def test_structured_output_is_asked_of_the_engine(place: str):
     form: dict[str, Any] = {"type": "json_schema", "schema": {"type": "object"}}
-    call = ask(**{place: {"format": form} if place == "output_config" else form})
+    asked: dict[str, Any] = {place: {"format": form} if place == "output_config" else form}
+    call = ask(**asked)
     assert call.chat.response_format == {
         "type": "json_schema",
         "json_schema": {"name": "output", "schema": {"type": "object"}, "strict": True},
