@@ -6,7 +6,6 @@ from collections.abc import Callable
 import msgspec
 
 from polar_capture.chat import Completion
-from polar_capture.dialects import codex_catalog
 from polar_capture.dialects.base import (
     Dialect,
     HttpAnswer,
@@ -19,6 +18,7 @@ from polar_capture.dialects.base import (
     Stream,
     WireRequest,
 )
+from polar_capture.dialects.codex_catalog import CodexCatalog
 from polar_capture.dialects.json_body import decode_object
 from polar_capture.dialects.openai_responses import logprobs, stored
 from polar_capture.dialects.openai_responses.events import ResponseEvents, ResponseStream
@@ -57,6 +57,9 @@ class OpenAIResponses(Dialect):
         ("POST", re.compile(_ONE + "/cancel"), Operation.LOCAL, "cancel"),
         ("GET", re.compile("/backend-api/codex/models"), Operation.LIST_MODELS, "codex_models"),
     )
+
+    def __init__(self, catalog: CodexCatalog | None = None) -> None:
+        self._catalog = catalog or CodexCatalog()
 
     def parse(self, wire: WireRequest, route: Route) -> ParsedCall:
         call = understand(decode_object(wire.body), wire.headers, endpoint=route.name == "compact")
@@ -126,4 +129,7 @@ class OpenAIResponses(Dialect):
         return HttpAnswer(200, msgspec.json.encode(body))
 
     def models(self, cards: list[ModelCard], wire: WireRequest, route: Route) -> HttpAnswer:
-        return codex_catalog.answer(cards)
+        body = self._catalog.body(cards)
+        if body is None:
+            return http_error(Fault(FaultKind.NOT_FOUND, "No model catalog is served here; the bundled one is right."))
+        return HttpAnswer(200, body)

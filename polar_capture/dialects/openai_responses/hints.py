@@ -44,7 +44,7 @@ def _metadata(body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, 
     for packed in (headers.get(_TURN_METADATA), of_body.get(_TURN_METADATA)):
         table |= _strings(_unpacked(packed))
     named = {
-        "session_id": headers.get("session-id") if table else None,
+        "session_id": headers.get("session-id"),
         "thread_id": headers.get("thread-id"),
         "subagent": headers.get("x-openai-subagent"),
     }

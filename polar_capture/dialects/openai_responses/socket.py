@@ -57,7 +57,8 @@ class ResponsesSocket(Socket):
         if kind != "response.create":
             raise invalid(f"Unknown event type '{kind}'. Supported: response.create.", "type")
         if isinstance(body.get("response"), dict):
-            body = {**body, **body.pop("response"), "type": kind}
+            nested = body.pop("response")
+            body = body | nested | {"type": kind}
         if self._call is None:
             return self._create(body)
         if len(self._waiting) == _QUEUED:

@@ -217,7 +217,7 @@ def _chosen(choice: dict[str, Any], param: str, book: ToolBook) -> str | None:
     if any(tool.name == called for tool in book.offered):
         return called
     if kind in ("function", "custom"):
-        raise invalid(f"Tool choice '{choice.get('name', called)}' not found in 'tools' parameter.", param)
+        raise invalid(f"'{param}' names the tool '{called}', which is not in 'tools'.", param)
     return None
 
 
