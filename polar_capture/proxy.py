@@ -7,6 +7,7 @@ import runpy
 import signal
 import socket
 import sys
+from typing import Any
 
 from mitmproxy import options
 from mitmproxy.tools.dump import DumpMaster
@@ -34,10 +35,15 @@ def serve(config: ServeConfig) -> int:
         )
         return Exit.FAULT
     Home(config.home).make_ca()
-    return asyncio.run(_serve(config))
+    addon = runpy.run_path(str(resources.addon_script()))["addons"][0]
+    try:
+        return asyncio.run(_serve(config, addon))
+    except SystemExit:
+        # mitmproxy's own check ends the process with status 1 for any error logged at the start, ours included.
+        return addon.failure or Exit.FAULT
 
 
-async def _serve(config: ServeConfig) -> int:
+async def _serve(config: ServeConfig, addon: Any) -> int:
     settings = options.Options(
         mode=[f"regular@{config.host}:{config.port}"], confdir=str(Home(config.home).confdir), listen_host=config.host
     )
@@ -48,7 +54,6 @@ async def _serve(config: ServeConfig) -> int:
         settings.update(web_open_browser=False, web_host="127.0.0.1", web_port=port)
     else:
         master = DumpMaster(settings, with_termlog=False, with_dumper=False)
-    addon = runpy.run_path(str(resources.addon_script()))["addons"][0]
     master.addons.add(addon)
     settings.update(**addon_options.values(config))
     loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ import base64
 import datetime
 import json
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -68,6 +69,15 @@ def console() -> Any:
     return found if found.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
+def printable(text: str) -> str:
+    """Text of a model or a harness that is safe to print: control characters (a terminal would obey them) and lone
+    surrogates (no encoding takes them) become U+FFFD; line breaks and tabs stay."""
+    return "".join(
+        character if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"
+        for character in text
+    )
+
+
 def cell(value: Any) -> str:
     """A value as one cell of a table."""
     match value:
@@ -80,8 +90,8 @@ def cell(value: Any) -> str:
         case bytes() | memoryview():
             return f"<{len(value)} bytes>"
         case list() | dict():
-            return json.dumps(value, ensure_ascii=False)
-    return str(value)
+            return printable(json.dumps(value, ensure_ascii=False))
+    return printable(str(value))
 
 
 def moment(seconds: float | None) -> str:

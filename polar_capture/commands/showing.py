@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from polar_capture.commands.output import cell, console, duration, moment, print_table
+from polar_capture.commands.output import cell, console, duration, moment, print_table, printable
 from polar_capture.commands.reading import decoded
 from polar_capture.store import Store
 
@@ -34,7 +34,7 @@ def session(captured: Store, found: dict[str, Any]) -> None:
         waiting += [(first, place) for first in later[:1]]
     for reward in found["rewards"]:
         of = f" of call {reward['call_id']}" if reward["call_id"] else ""
-        note = f"  {reward['comment']}" if reward["comment"] else ""
+        note = f"  {printable(reward['comment'])}" if reward["comment"] else ""
         tree.add(Text(f"reward {reward['name']}{of} = {reward['value']:g}{note}", style="green"))
     console().print(tree)
 
@@ -58,7 +58,7 @@ def _turn(captured: Store, row: dict[str, Any]) -> Any:
     text.append(f"\n     {row['id']}", style="dim")
     said = row["error"] or _said(decoded(captured.body(row["id"], "message")))
     if said:
-        text.append(f"\n     {said}", style="")
+        text.append(f"\n     {printable(said)}")
     return text
 
 
@@ -89,7 +89,7 @@ def call(captured: Store, found: dict[str, Any]) -> None:
         rows.append(("mean logprob", f"{sum(found['logprobs']) / len(found['logprobs']):.4f}"))
     print_table(["column", "value"], rows)
     if found["message"] is not None:
-        console().print_json(json.dumps(found["message"]))
+        console().print(printable(json.dumps(found["message"], indent=2, ensure_ascii=False)))
 
 
 def _ends(values: list[Any], keep: int = 8) -> str:
