@@ -23,6 +23,7 @@ from tests.unit.dialects.google.build import (
     streamed,
     streaming,
 )
+from tests.unit.dialects.mutation import mutated
 
 THOUGHTS: dict[str, Any] = {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}
 TEXTS = st.text(max_size=300)
@@ -37,8 +38,8 @@ CALLS = st.lists(st.tuples(st.just("ls"), OBJECTS.map(lambda o: json.dumps(o, in
 
 def value(arguments: str) -> Any:
     try:
-        return json.loads(arguments)
-    except ValueError:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
         return arguments
 
 
@@ -71,10 +72,8 @@ FIELDS = st.sampled_from([*fields.REQUEST, "system_instruction", "generation_con
 OF_CONTENTS = ["role", "parts", "user", "model", "args", "mimeType", "data", "image/png", "text/plain"]
 OF_TOOLS = ["functionDeclarations", "type", "OBJECT", "properties", "items", "enum", "nullable", "anyOf"]
 OF_CONFIGS = ["functionCallingConfig", "mode", "ANY", "allowedFunctionNames", "includeThoughts", "thinkingBudget"]
-WORDS = st.sampled_from(
-    [*fields.PART, *fields.FUNCTION_DECLARATION, *fields.FUNCTION_RESPONSE, *fields.GENERATION_CONFIG]
-    + [*OF_CONTENTS, *OF_TOOLS, *OF_CONFIGS]
-)
+OF_TABLES = [*fields.PART, *fields.FUNCTION_DECLARATION, *fields.FUNCTION_RESPONSE, *fields.GENERATION_CONFIG]
+WORDS = st.sampled_from([*OF_TABLES, *OF_CONTENTS, *OF_TOOLS, *OF_CONFIGS])
 NUMBERS = st.integers(-3, 2**64) | st.floats(allow_nan=False, allow_infinity=False)
 SHAPES = st.recursive(
     st.none()
@@ -97,12 +96,70 @@ def test_any_request_is_understood_or_refused(body: dict[str, Any], path: str, w
     if with_contents:
         body = {**body, "contents": [HI, *(c for c in [body.get("contents")] if isinstance(c, dict))]}
         body = {"request": body} if path.startswith("/v1internal") else body
+    understood_or_refused(body, path)
+
+
+SOUND: dict[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "S"}]},
+    "contents": [
+        {"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]},
+        {
+            "role": "model",
+            "parts": [
+                {"text": "hm", "thought": True},
+                {"text": "ok", "thoughtSignature": "AA=="},
+                {"functionCall": {"id": "c1", "name": "ls", "args": {"dir": "a"}}},
+            ],
+        },
+        {"parts": [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "A"}, "parts": []}}]},
+    ],
+    "tools": [
+        {
+            "functionDeclarations": [
+                {
+                    "name": "ls",
+                    "description": "d",
+                    "parameters": {
+                        "type": "OBJECT",
+                        "properties": {"dir": {"type": "STRING", "nullable": True, "minLength": "1"}},
+                        "required": ["dir"],
+                        "propertyOrdering": ["dir"],
+                        "anyOf": [{"type": "OBJECT"}],
+                    },
+                }
+            ]
+        },
+        {"googleSearch": {}},
+    ],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["ls"]}},
+    "generationConfig": {
+        "temperature": 1,
+        "topK": 64,
+        "candidateCount": 1,
+        "maxOutputTokens": 9,
+        "stopSequences": ["Z"],
+        "responseLogprobs": True,
+        "logprobs": 1,
+        "responseMimeType": "application/json",
+        "responseSchema": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
+        "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 0, "thinkingLevel": "LOW"},
+    },
+    "safetySettings": [],
+}
+
+
+@settings(deadline=None)
+@given(mutated(SOUND), st.sampled_from([STREAM, "/v1/models/m:generateContent"]))
+def test_a_broken_request_is_understood_or_refused(body: dict[str, Any], path: str) -> None:
+    understood_or_refused(body, path)
+
+
+def understood_or_refused(body: dict[str, Any], path: str) -> None:
+    fault = None
     try:
         call = raw(json.dumps(body).encode(), path)
     except CallError as refused:
         fault = refused.fault
-    else:
-        fault = None
     if fault is not None:
         assert fault.kind is FaultKind.INVALID
         assert json.loads(DIALECT.error(fault).body)["error"]["message"]

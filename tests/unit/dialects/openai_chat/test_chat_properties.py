@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from polar_capture.dialects.openai_chat import fields
 from polar_capture.faults import CallError, FaultKind
+from tests.unit.dialects.mutation import mutated
 from tests.unit.dialects.openai_chat.build import (
     DIALECT,
     LS,
@@ -80,12 +81,64 @@ SHAPES = st.recursive(
 def test_any_request_is_understood_or_refused(body: dict[str, Any], with_messages: bool) -> None:
     if with_messages:
         body = {**body, "messages": [USER, *(m for m in [body.get("messages")] if isinstance(m, dict))]}
+    understood_or_refused(body)
+
+
+SOUND: dict[str, Any] = {
+    "model": "m",
+    "messages": [
+        {"role": "developer", "content": "S"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": "x"}}]},
+        {
+            "role": "assistant",
+            "content": "ok",
+            "reasoning_content": "hm",
+            "reasoning_details": [{"text": "hm"}],
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}},
+                {"id": "c2", "type": "custom", "custom": {"name": "patch", "input": "x"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "A"}]},
+        {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}},
+        {"role": "function", "name": "ls", "content": "A"},
+    ],
+    "tools": [
+        {"type": "function", "function": {"name": "ls", "description": "d", "parameters": {"type": "object"}}},
+        {"type": "custom", "custom": {"name": "patch", "format": {"type": "grammar", "grammar": {}}}},
+        {"type": "web_search"},
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "ls"}}]},
+    },
+    "response_format": {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}}},
+    "logprobs": True,
+    "top_logprobs": 2,
+    "stop": ["a"],
+    "logit_bias": {"1": 2},
+    "max_tokens": 9,
+    "n": 1,
+    "reasoning": {"effort": "low", "enabled": True, "exclude": False, "max_tokens": 7},
+    "thinking": {"type": "enabled", "budget_tokens": 7},
+    "chat_template_kwargs": {"enable_thinking": True, "x": 1},
+    "stream_options": {"include_usage": True},
+    "modalities": ["text"],
+}
+
+
+@settings(deadline=None)
+@given(mutated(SOUND))
+def test_a_broken_request_is_understood_or_refused(body: dict[str, Any]) -> None:
+    understood_or_refused(body)
+
+
+def understood_or_refused(body: dict[str, Any]) -> None:
+    fault = None
     try:
         call = raw(json.dumps(body).encode())
     except CallError as refused:
         fault = refused.fault
-    else:
-        fault = None
     if fault is not None:
         assert fault.kind is FaultKind.INVALID
         assert json.loads(DIALECT.error(fault).body)["error"]["message"]
