@@ -1,9 +1,10 @@
-"""Codex's model catalog (GET chatgpt.com/backend-api/codex/models): where Codex learns a model's window and kind of tools.
+"""Codex's model catalog (GET chatgpt.com/backend-api/codex/models): where Codex learns a model's window and kind of
+tools.
 
-An entry must carry the model's instructions, which are OpenAI's own text, so we can only change what a Codex installation
-ships: `codex debug models --bundled` prints it. Without that source the answer is 404, and Codex keeps its bundled catalog.
-Measured on codex-cli 0.171.0: an entry replaces the bundled one of its slug as a whole; one that lacks `base_instructions`,
-or any other field Codex insists on, makes it drop the whole answer.
+An entry must carry the model's instructions, which are OpenAI's own text, so we can only change what a Codex
+installation ships: `codex debug models --bundled` prints it. Without that source the answer is 404, and Codex keeps
+its bundled catalog. Measured on codex-cli 0.171.0: an entry replaces the bundled one of its slug as a whole; one that
+lacks `base_instructions`, or any other field Codex insists on, makes it drop the whole answer.
 """
 
 from typing import Any, Literal
@@ -13,8 +14,8 @@ import msgspec
 from polar_capture.dialects.base import ModelCard
 
 CodexTools = Literal["classic", "native"]
-"""`classic`: exec_command, apply_patch and the like as tools of their own. `native`: what the model's entry says, today one
-`exec` tool that is given JavaScript ("code mode")."""
+"""`classic`: exec_command, apply_patch and the like as tools of their own. `native`: what the model's entry says,
+today one `exec` tool that is given JavaScript ("code mode")."""
 
 _CLASSIC = {"tool_mode": None, "use_responses_lite": False}
 
@@ -28,8 +29,8 @@ class CodexCatalog:
         self._tools = tools
 
     def body(self, cards: list[ModelCard]) -> bytes | None:
-        """All entries with our window and kind of tools, and one more for each served model that has none. None without a
-        source: to be answered 404."""
+        """All entries with our window and kind of tools, and one more for each served model that has none. None
+        without a source: to be answered 404."""
         if self._models is None:
             return None
         window = next((card.window for card in cards if card.window), None)

@@ -31,7 +31,7 @@ def read_content(value: Any, param: str, omitted: list[str]) -> Content:
 
 
 def read_text(value: Any, param: str, joint: str = "") -> str:
-    """The texts of an assistant message's content, joined as OpenAI's `output_text` joins them; a thought's by its own."""
+    """The texts of an assistant message's content, joined as OpenAI's `output_text` joins them, or by `joint`."""
     if value is None or isinstance(value, str):
         return value or ""
     texts = []

@@ -43,7 +43,7 @@ _ONE = _ROOT + r"/(?P<response_id>[^/]+)"
 
 
 class OpenAIResponses(Dialect):
-    """https://developers.openai.com/api/reference/resources/responses; the same paths under ChatGPT's Codex back end."""
+    """https://developers.openai.com/api/reference/resources/responses, and the same paths of ChatGPT's Codex."""
 
     name = "openai_responses"
     hosts = ("api.openai.com", "chatgpt.com")

@@ -1,6 +1,7 @@
 """The event stream of a response, the same for SSE and WebSocket: every event typed, numbered, naming its item.
 
-Event shapes: openai-python, `types/responses/response_*_event.py`. What each client cannot do without: facts/harnesses.md §6.
+Event shapes: openai-python, `types/responses/response_*_event.py`. What each client cannot do without:
+facts/harnesses.md §6.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ _CLOSING = {"completed": "response.completed", "incomplete": "response.incomplet
 
 
 class ResponseEvents:
-    """Makes the events of one response in order. `opening` is the response in progress; `lane` a WebSocket's `stream_id`."""
+    """Makes the events of one response, in order. `opening` is the response in progress, `lane` its `stream_id`."""
 
     def __init__(self, opening: dict[str, Any], lane: str | None = None) -> None:
         self._opening = opening

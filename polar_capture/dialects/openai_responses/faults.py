@@ -1,4 +1,4 @@
-"""Faults as OpenAI says them: the error envelope over HTTP, the error of a failed response, the error event of a WebSocket.
+"""Faults as OpenAI says them: over HTTP, in a failed response, in the error event of a WebSocket.
 
 Wordings matter: clients find an overflow by `context_length_exceeded` or by the sentence about the context window, and
 Codex gives up at once on `server_is_overloaded`, so load is always told as a rate limit.

@@ -1,5 +1,7 @@
-"""What a Responses request tells of its place. Codex tells most: session, thread, turn and kind of request, in headers and,
-per message on a WebSocket, in the body's `client_metadata`. Measured on codex-cli 0.171.0, Qwen Code 0.24.4, Pi 1.6.0.
+"""What a Responses request tells of its place.
+
+Codex tells most: session, thread, turn and kind of request, in headers and, per message on a WebSocket, in the body's
+`client_metadata`. Measured on codex-cli 0.171.0, Qwen Code 0.24.4, Pi 1.6.0.
 """
 
 from collections.abc import Mapping
@@ -36,7 +38,7 @@ def read_hints(body: Mapping[str, Any], headers: Mapping[str, str], compaction: 
 
 
 def _metadata(body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
-    """Codex's metadata as one flat table. The body goes before the headers, which on a WebSocket are those of its start."""
+    """Codex's metadata as one flat table. The body goes before the headers: a WebSocket's are those of its start."""
     table: dict[str, str] = {}
     of_body = body.get("client_metadata")
     if not isinstance(of_body, dict):

@@ -1,4 +1,7 @@
-"""Input items (https://developers.openai.com/api/reference/resources/responses, `input`) as messages of the internal form."""
+"""Input items as messages of the internal form.
+
+The items' shapes: https://developers.openai.com/api/reference/resources/responses, `input`.
+"""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -55,8 +58,9 @@ def kind_of_item(item: Item) -> str | None:
 
 
 def read_items(items: list[Item], book: ToolBook, offset: int = 0) -> "Reading":
-    """Read a whole conversation. The first `offset` items are earlier history: paths count from behind them, and what is
-    lost of them was reported with the call that brought them. Raises CallError for items with fields of wrong types."""
+    """Read a whole conversation. The first `offset` items are earlier history: paths count from behind them, and what
+    is lost of them was reported with the call that brought them. Raises CallError for items with fields of wrong
+    types."""
     reading = Reading(book)
     for index, item in enumerate(items):
         before = len(reading.unmapped)

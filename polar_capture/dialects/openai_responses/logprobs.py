@@ -1,4 +1,4 @@
-"""Logprobs for clients that ask to see them (`include: message.output_text.logprobs`): those of the text, not of the rest.
+"""Logprobs for clients that ask to see them (`include: message.output_text.logprobs`): the text's alone.
 
 The engine lists every sampled token, of the thought and the calls too. The text's tokens are found by their bytes.
 """

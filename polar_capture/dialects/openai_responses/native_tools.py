@@ -1,4 +1,4 @@
-"""Tools whose schema OpenAI's models know by heart, described to ours as functions and turned back into their own items.
+"""Tools whose schema OpenAI's models know by heart, described to ours as functions and turned back.
 
 Only those that the client itself carries out: local_shell, shell, apply_patch and a client-side tool_search. Shapes:
 openai-python, `types/responses/response_input_item.py`.

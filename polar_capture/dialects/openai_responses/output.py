@@ -1,4 +1,4 @@
-"""The output items of a response, from one sampled message: reasoning, text, calls, in this order; or one compaction item."""
+"""The output items of one sampled message: reasoning, text, calls, in this order; or one compaction item."""
 
 from typing import Any
 
@@ -23,7 +23,8 @@ def compose(
     encrypted: bool,
     logprobs: list[dict[str, Any]] | None,
 ) -> list[Item]:
-    """The items of an ordinary answer. `cut` marks its last item incomplete; `encrypted` adds our token to the reasoning."""
+    """The items of an ordinary answer. `cut` marks its last item incomplete; `encrypted` adds our token to the
+    reasoning."""
     items: list[Item] = []
     content = text_of(message.content)
     if message.reasoning:

@@ -103,8 +103,8 @@ def understand(
     items: list[Item] | None = None,
     history: int = 0,
 ) -> ParsedCall:
-    """Understand a body. `items` is the whole input where earlier history is known already, `history` how many of them that
-    is. Raises CallError."""
+    """Understand a body. `items` is the whole input where earlier history is known already, `history` how many of
+    them that is. Raises CallError."""
     _refuse(body)
     previous = text_or_none(body.get("previous_response_id"), "previous_response_id")
     unresolved = previous if items is None else None
@@ -194,16 +194,18 @@ def _sampling(body: Mapping[str, Any], logprobs: bool) -> Sampling:
     if alternatives is not None and not 0 <= alternatives <= 20:
         raise invalid(f"Invalid 'top_logprobs': {alternatives} is not between 0 and 20.", "top_logprobs")
     return Sampling(
-        **{field: number_or_none(body.get(field), field) for field in _NUMBERS},
+        temperature=number_or_none(body.get("temperature"), "temperature"),
+        top_p=number_or_none(body.get("top_p"), "top_p"),
+        min_p=number_or_none(body.get("min_p"), "min_p"),
+        presence_penalty=number_or_none(body.get("presence_penalty"), "presence_penalty"),
+        frequency_penalty=number_or_none(body.get("frequency_penalty"), "frequency_penalty"),
+        repetition_penalty=number_or_none(body.get("repetition_penalty"), "repetition_penalty"),
         top_k=integer_or_none(body.get("top_k"), "top_k"),
         seed=integer_or_none(body.get("seed"), "seed"),
         stop=[text(value, f"stop[{index}]") for index, value in enumerate(stops)],
         max_tokens=limit,
         top_logprobs=(alternatives or 0) if logprobs else None,
     )
-
-
-_NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 
 
 def _object(body: Mapping[str, Any], field: str) -> dict[str, Any]:

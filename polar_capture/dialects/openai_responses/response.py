@@ -24,7 +24,8 @@ def response_id(asked: Asked, minter: Minter) -> str:
 
 
 def shell(asked: Asked, identifier: str, model: str) -> dict[str, Any]:
-    """A response in progress: everything but output and usage. Fields that are the client's own are echoed encoded once."""
+    """A response in progress: everything but output and usage. Fields that are the client's own are echoed encoded
+    once."""
     body = asked.body
     return {
         "id": identifier,

@@ -1,4 +1,4 @@
-"""What the client carries for us and gives back unread: the ids of a turn, and a compacted history in one opaque string.
+"""What the client carries for us unread: the ids of a turn, and a compacted history in one opaque string.
 
 A compaction item must work where our store does not know it any more (a resumed run against a new database), so its
 `encrypted_content` is an id of ours, a dot, and the summary itself: zlib, then base64.
@@ -17,7 +17,8 @@ _LONGEST_SUMMARY = 16 << 20
 
 
 def turn_of(identifier: str) -> str | None:
-    """The turn (32 hex digits of its call id) that an id or opaque token of ours belongs to; None for anybody else's."""
+    """The turn (32 hex digits of its call id) that an id or opaque token of ours belongs to; None for anybody
+    else's."""
     if len(identifier) < _SHORTEST:
         return None
     found = _MINTED.fullmatch(identifier)

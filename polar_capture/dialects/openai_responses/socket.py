@@ -1,8 +1,8 @@
-"""Responses over a WebSocket: `response.create` frames in, the events of the stream out as text frames, one response at a time.
+"""Responses over a WebSocket: `response.create` frames in, the stream's events out as frames, one response at a time.
 
 The connection remembers its latest responses, so that a turn with `previous_response_id` carries only what is new; a
-prewarm (`generate: false`) is answered without the engine. Protocol: openai-python `responses_client_event.py`; what Codex
-0.171.0 sends and needs: facts/harnesses.md §4.
+prewarm (`generate: false`) is answered without the engine. Protocol: openai-python `responses_client_event.py`; what
+Codex 0.171.0 sends and needs: facts/harnesses.md §4.
 """
 
 from collections import OrderedDict, deque
@@ -122,8 +122,8 @@ class ResponsesSocket(Socket):
         return sent + self._next()
 
     def fail(self, fault: Fault) -> list[Action]:
-        """Before anything was sent: an `error` event with its HTTP status, which Codex takes like an HTTP error; an overflow
-        and a fault behind an open answer: `response.failed`."""
+        """Before anything was sent: an `error` event with its HTTP status, which Codex takes like an HTTP error; an
+        overflow and a fault behind an open answer: `response.failed`."""
         asked: Asked | None = self._call.extra if self._call else None
         lane = _lane(asked.body) if asked else None
         if self._events and (self._events.opened or fault.kind is FaultKind.CONTEXT_OVERFLOW):

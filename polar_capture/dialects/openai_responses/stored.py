@@ -1,7 +1,7 @@
 """Stateful use on our own store: earlier responses that a request only names, and the routes that ask for one again.
 
-A stored response is not kept as it was sent: it is composed again from the client's request and the sampled message, under
-the same call id, and so has the same ids.
+A stored response is not kept as it was sent: it is composed again from the client's request and the sampled message,
+under the same call id, and so has the same ids.
 """
 
 from collections.abc import Mapping
@@ -123,7 +123,8 @@ def delete(identifier: str) -> Lookup[HttpAnswer]:
 
 
 def input_items(identifier: str, query: Mapping[str, str]) -> Lookup[HttpAnswer]:
-    """GET /v1/responses/{id}/input_items: the newest first unless `order=asc`; pages by `after` and `limit` (1 to 100)."""
+    """GET /v1/responses/{id}/input_items: the newest first unless `order=asc`; pages by `after` and `limit` (1 to
+    100)."""
     turn, body = yield from _stored(identifier)
     items = yield from _input_of(body)
     told = [_identified(item, turn, index) for index, item in enumerate(items)]

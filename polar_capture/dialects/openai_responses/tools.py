@@ -1,7 +1,7 @@
 """The tools of a request: declared in this dialect's many kinds, offered to the engine as plain functions, turned back.
 
-A function of a namespace is offered as `namespace__name`. A custom (free text, grammar) tool is offered as a function with
-one string property `input`.
+A function of a namespace is offered as `namespace__name`. A custom (free text, grammar) tool is offered as a function
+with one string property `input`.
 """
 
 from typing import Any, Literal
@@ -179,8 +179,8 @@ def _name(tool: dict[str, Any], param: str) -> str:
 
 
 def read_tool_choice(value: Any, book: ToolBook, unmapped: list[str]) -> ToolChoice | None:
-    """The request's `tool_choice`. An `allowed_tools` choice restricts the book. A choice of a tool that is not offered is
-    left to the model and listed in `unmapped`."""
+    """The request's `tool_choice`. An `allowed_tools` choice restricts the book. A choice of a tool that is not
+    offered is left to the model and listed in `unmapped`."""
     param = "tool_choice"
     if value is None:
         return None

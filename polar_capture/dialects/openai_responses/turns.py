@@ -1,7 +1,8 @@
 """Which items of the flat input list belong to one assistant turn.
 
-The engine's model said reasoning, text and calls as one message; this dialect tells them as separate items. They must come
-back as one message, or the prompt holds a turn that was never sampled and a tool result without its call in front.
+The engine's model said reasoning, text and calls as one message; this dialect tells them as separate items. They must
+come back as one message, or the prompt holds a turn that was never sampled and a tool result without its call in
+front.
 """
 
 from polar_capture.chat import Message, ToolCall

@@ -23,6 +23,12 @@ def user(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
+def spoken(text: str, **more: Any) -> dict[str, Any]:
+    """An assistant's message item."""
+    content = [{"type": "output_text", "text": text}]
+    return {"type": "message", "role": "assistant", "content": content, **more}
+
+
 def raw(body: bytes, headers: dict[str, str] | None = None, path: str = PATH) -> ParsedCall:
     """The parsed call of a body as it came."""
     route = DIALECT.match("POST", path)

@@ -11,7 +11,13 @@ from polar_capture.dialects.openai_responses import OpenAIResponses
 
 SHIPPED = {
     "models": [
-        {"slug": "gpt-a", "tool_mode": "code_mode_only", "use_responses_lite": True, "context_window": 500000, "own": "text"},
+        {
+            "slug": "gpt-a",
+            "tool_mode": "code_mode_only",
+            "use_responses_lite": True,
+            "context_window": 500000,
+            "own": "text",
+        },
         {"slug": "gpt-b", "tool_mode": None, "use_responses_lite": False, "context_window": 272000},
     ]
 }

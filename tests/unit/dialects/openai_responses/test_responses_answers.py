@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from polar_capture.chat import Usage
-from polar_capture.dialects.base import WireRequest
-from polar_capture.faults import CallError, Fault, FaultKind
+from polar_capture.faults import CallError, FaultKind
 from polar_capture.lineage.minting import Minter
 from tests.unit.dialects.openai_responses.build import (
     DIALECT,
@@ -112,7 +111,8 @@ def test_o_resp_responses_02_one_item_one_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "expected"), [(Usage(9, 4), (9, 4, 13, 0, 0)), (Usage(), (3, 2, 5, 0, 0)), (Usage(9, 4, 5, 2), (9, 4, 13, 5, 2))]
+    ("usage", "expected"),
+    [(Usage(9, 4), (9, 4, 13, 0, 0)), (Usage(), (3, 2, 5, 0, 0)), (Usage(9, 4, 5, 2), (9, 4, 13, 5, 2))],
 )
 def test_o_resp_responses_03_usage_is_whole(usage: Usage, expected: tuple[int, ...]) -> None:
     given = completion(usage=usage)
@@ -128,7 +128,8 @@ def test_o_resp_responses_03_usage_is_whole(usage: Usage, expected: tuple[int, .
 
 
 @pytest.mark.parametrize(
-    ("finish", "reason"), [("length", "max_output_tokens"), ("content_filter", "content_filter"), ("repetition", "max_output_tokens")]
+    ("finish", "reason"),
+    [("length", "max_output_tokens"), ("content_filter", "content_filter"), ("repetition", "max_output_tokens")],
 )
 def test_o_resp_responses_04_a_cut_answer_is_incomplete(finish: str, reason: str) -> None:
     given = completion("Half an ans", finish=finish)
@@ -144,14 +145,24 @@ def test_o_resp_responses_04_a_cut_answer_is_incomplete(finish: str, reason: str
 
 def test_o_resp_responses_05_blanks_before_a_call_are_no_message() -> None:
     item = item_of([("ls", '{"dir":"a"}')], [LS])
-    assert (item["type"], item["name"], item["arguments"], item["status"]) == ("function_call", "ls", '{"dir":"a"}', "completed")
+    assert (item["type"], item["name"], item["arguments"], item["status"]) == (
+        "function_call",
+        "ls",
+        '{"dir":"a"}',
+        "completed",
+    )
     given = completion("\n\n", calls=[("ls", '{"dir":"a"}')], finish="tool_calls")
     assert [item["type"] for item in answer(ask(tools=[LS]), given)["output"]] == ["function_call"]
 
 
 @pytest.mark.parametrize(
     ("content", "reasoning", "expected"),
-    [("", None, ["message"]), (None, None, ["message"]), ("\n\n", "hm", ["reasoning"]), ("x", "hm", ["reasoning", "message"])],
+    [
+        ("", None, ["message"]),
+        (None, None, ["message"]),
+        ("\n\n", "hm", ["reasoning"]),
+        ("x", "hm", ["reasoning", "message"]),
+    ],
 )
 def test_an_answer_has_at_least_one_item(content: str | None, reasoning: str | None, expected: list[str]) -> None:
     assert [item["type"] for item in answer(ask(), completion(content, reasoning))["output"]] == expected
@@ -195,7 +206,12 @@ def test_a_custom_tool_of_a_group_names_it_too() -> None:
     group = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
     call = ask(input=[{"type": "additional_tools", "role": "developer", "tools": [group]}, user("go")])
     (item,) = answer(call, completion(None, calls=[("functions__exec", '{"input":"1"}')]))["output"]
-    assert (item["type"], item["name"], item["namespace"], item["input"]) == ("custom_tool_call", "exec", "functions", "1")
+    assert (item["type"], item["name"], item["namespace"], item["input"]) == (
+        "custom_tool_call",
+        "exec",
+        "functions",
+        "1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,9 +220,22 @@ def test_a_custom_tool_of_a_group_names_it_too() -> None:
         (
             "local_shell",
             {"command": ["ls"], "timeout_ms": 3},
-            {"action": {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": 3, "user": None, "working_directory": None}},
+            {
+                "action": {
+                    "type": "exec",
+                    "command": ["ls"],
+                    "env": {},
+                    "timeout_ms": 3,
+                    "user": None,
+                    "working_directory": None,
+                }
+            },
         ),
-        ("shell", {"commands": ["ls"]}, {"action": {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}}),
+        (
+            "shell",
+            {"commands": ["ls"]},
+            {"action": {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}},
+        ),
         (
             "apply_patch",
             {"type": "update_file", "path": "a", "diff": "@@"},
@@ -298,7 +327,10 @@ def test_the_response_echoes_what_was_asked() -> None:
 def test_logprobs_of_the_text_alone() -> None:
     tokens = ["hm", "</think>", "\n\n", "Gr", "ü", "n", "<|im_end|>"]
     raw = json.dumps(
-        [{"token": t, "bytes": list(t.encode()), "logprob": -0.5, "top_logprobs": [{"token": "x", "logprob": -9}]} for t in tokens]
+        [
+            {"token": t, "bytes": list(t.encode()), "logprob": -0.5, "top_logprobs": [{"token": "x", "logprob": -9}]}
+            for t in tokens
+        ]
     ).encode()
     given = completion("Grün", "hm", logprobs_content=raw)
     asked = {"include": ["message.output_text.logprobs"], "top_logprobs": 1}
@@ -316,54 +348,6 @@ def test_an_aborted_generation_is_no_answer() -> None:
     with pytest.raises(CallError) as refused:
         answer(ask(), completion("Half", finish="abort"))
     assert refused.value.fault.kind is FaultKind.OVERLOADED
-
-
-FAULTS = [
-    (FaultKind.INVALID, 400, "invalid_request_error", None),
-    (FaultKind.AUTHENTICATION, 401, "invalid_request_error", "invalid_api_key"),
-    (FaultKind.NOT_FOUND, 404, "invalid_request_error", None),
-    (FaultKind.CONTEXT_OVERFLOW, 400, "invalid_request_error", "context_length_exceeded"),
-    (FaultKind.RATE_LIMITED, 429, "rate_limit_error", "rate_limit_exceeded"),
-    (FaultKind.OVERLOADED, 429, "rate_limit_error", "rate_limit_exceeded"),
-    (FaultKind.UPSTREAM, 502, "server_error", "server_error"),
-    (FaultKind.UNAVAILABLE, 503, "server_error", "server_error"),
-    (FaultKind.TIMEOUT, 504, "server_error", "server_error"),
-    (FaultKind.INTERNAL, 500, "server_error", "server_error"),
-]
-
-
-@pytest.mark.parametrize(("kind", "status", "type_", "code"), FAULTS)
-def test_o_errors_02_faults_over_http_and_in_the_stream(kind: FaultKind, status: int, type_: str, code: str | None) -> None:
-    fault = Fault(kind, "it broke", window=4096, prompt_tokens=5000)
-    said = DIALECT.error(fault, WireRequest("POST", "/v1/responses"))
-    error = json.loads(said.body)["error"]
-    assert (said.status, error["type"], error["code"]) == (status, type_, code)
-    assert ("retry-after" in said.headers) == (status == 429)
-    stream = DIALECT.stream(ask(stream=True), minter(), "tiny")
-    found = events(stream.open(None) + stream.fail(fault))
-    assert [event["type"] for event in found] == ["response.created", "response.in_progress", "response.failed"]
-    assert found[-1]["response"]["status"] == "failed"
-    assert found[-1]["response"]["error"]["code"] == (code or "invalid_prompt")
-    assert found[-1]["response"]["id"] == found[0]["response"]["id"]
-
-
-def test_o_errors_02_an_overflow_says_so_in_the_words_that_clients_look_for() -> None:
-    said = DIALECT.error(Fault(FaultKind.CONTEXT_OVERFLOW, "x", window=4096, prompt_tokens=5000))
-    message = json.loads(said.body)["error"]["message"]
-    assert "exceeds the context window" in message
-    assert "maximum context length is 4096 tokens" in message
-    assert "5000" in message
-
-
-def test_a_retry_after_of_the_engine_is_passed_on() -> None:
-    said = DIALECT.error(Fault(FaultKind.UNAVAILABLE, "x", retry_after="17"))
-    assert (said.status, said.headers["retry-after"]) == (503, "17")
-
-
-def test_a_stream_that_fails_at_once_still_begins() -> None:
-    stream = DIALECT.stream(ask(stream=True), minter(), "tiny")
-    found = events(stream.fail(Fault(FaultKind.INTERNAL, "x")))
-    assert types(found) == ["created", "in_progress", "failed"]
 
 
 def test_token_counts() -> None:

@@ -41,7 +41,9 @@ def codex(headers: dict[str, str] | None = None, **told: Any) -> dict[str, str]:
         (
             codex(request_kind="compaction"),
             {},
-            Hints(session="S", agent="main", user_turn="U", compaction=True, harness="codex", harness_version="0.171.0"),
+            Hints(
+                session="S", agent="main", user_turn="U", compaction=True, harness="codex", harness_version="0.171.0"
+            ),
         ),
         (CODEX, {}, Hints(session="S", agent="sub:T", harness="codex", harness_version="0.171.0")),
         (
@@ -82,6 +84,8 @@ def test_on_a_socket_the_message_goes_before_the_headers_of_the_upgrade() -> Non
     assert (hints.user_turn, hints.compaction, hints.agent) == ("NEW", False, "main")
 
 
-@pytest.mark.parametrize("metadata", [5, "x", [], {"x-codex-turn-metadata": 5}, {"x-codex-turn-metadata": "[]", "turn_id": 7}])
+@pytest.mark.parametrize(
+    "metadata", [5, "x", [], {"x-codex-turn-metadata": 5}, {"x-codex-turn-metadata": "[]", "turn_id": 7}]
+)
 def test_damaged_metadata_says_nothing(metadata: Any) -> None:
     assert ask(client_metadata=metadata).hints == Hints()

@@ -8,7 +8,13 @@ import httpx2
 import openai
 import pydantic
 import pytest
-from openai.types.responses import CompactedResponse, Response, ResponseCompactionItem, ResponseItemList, ResponseStreamEvent
+from openai.types.responses import (
+    CompactedResponse,
+    Response,
+    ResponseCompactionItem,
+    ResponseItemList,
+    ResponseStreamEvent,
+)
 from openai.types.responses.responses_server_event import ResponsesServerEvent
 
 from polar_capture.chat import Completion
@@ -20,7 +26,12 @@ TEXT = "  Odd\u2028 spacing, 👩‍👩‍👧 é, NUL-free, and a tail of blan
 THOUGHTS = "\nHm. Let me think… " * 20
 ARGUMENTS = '{ "b":1.50,\n "a":"\\u0068\\/ 👍"}'
 PATCH: Any = {"type": "custom", "name": "patch"}
-TOOLS: Any = [LS, PATCH, {"type": "local_shell"}, {"type": "namespace", "name": "ns", "description": "d", "tools": [EXEC]}]
+TOOLS: Any = [
+    LS,
+    PATCH,
+    {"type": "local_shell"},
+    {"type": "namespace", "name": "ns", "description": "d", "tools": [EXEC]},
+]
 CALLS = [("ls", ARGUMENTS), ("patch", '{"input":"raw\\n"}'), ("local_shell", '{"command":["ls"]}'), ("ns__exec", "{}")]
 FULL = completion(TEXT, THOUGHTS, CALLS, "tool_calls")
 INCLUDE: Any = ["reasoning.encrypted_content"]
@@ -209,7 +220,9 @@ def test_frames_of_a_socket_are_the_sdks_server_events() -> None:
     ours = minter()
     sent = socket.start(begun.call, ours, "tiny") + socket.noop()
     sent += socket.finish(DIALECT.reply(begun.call, FULL, ours))
-    sent += socket.receive("not json") + socket.receive('{"type":"response.steer","previous_response_id":"r","input":"x"}')
+    sent += socket.receive("not json") + socket.receive(
+        '{"type":"response.steer","previous_response_id":"r","input":"x"}'
+    )
     for action in sent:
         assert isinstance(action, Send)
         event = adapter.validate_python(json.loads(action.data))

@@ -83,7 +83,9 @@ def test_tools_declared_in_an_earlier_input_stay_declared() -> None:
     first = store.call(completion(None, calls=[("functions__exec", '{"input":"1"}')]), input=items)
     assert first["output"][0]["type"] == "custom_tool_call"
     result = {"type": "custom_tool_call_output", "call_id": first["output"][0]["call_id"], "output": "2"}
-    second = store.call(completion(None, calls=[("functions__exec", '{"input":"3"}')]), input=[result], previous_response_id=first["id"])
+    second = store.call(
+        completion(None, calls=[("functions__exec", '{"input":"3"}')]), input=[result], previous_response_id=first["id"]
+    )
     assert second["output"][0]["type"] == "custom_tool_call"
     third = store.resolved(body(input="more", previous_response_id=second["id"]))
     assert [tool.name for tool in third.chat.tools] == ["functions__exec"]
@@ -131,7 +133,9 @@ def test_a_deleted_response_is_to_be_forgotten() -> None:
     assert said.forget == first["id"]
 
 
-@pytest.mark.parametrize(("method", "tail"), [("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")])
+@pytest.mark.parametrize(
+    ("method", "tail"), [("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")]
+)
 @pytest.mark.parametrize("kind", ["unknown", "not stored", "an item"])
 def test_what_is_not_stored_is_not_found(method: str, tail: str, kind: str) -> None:
     store = Store()
@@ -153,7 +157,9 @@ def test_nothing_can_be_cancelled() -> None:
 def test_input_items_are_listed_in_pages() -> None:
     store = Store()
     first = store.call(completion("One."), input="a")
-    second = store.call(completion("Two."), input=[user("b"), {"role": "user", "content": "c"}], previous_response_id=first["id"])
+    second = store.call(
+        completion("Two."), input=[user("b"), {"role": "user", "content": "c"}], previous_response_id=first["id"]
+    )
     path = f"/v1/responses/{second['id']}/input_items"
     whole = json.loads(store.get(path, order="asc").body)
     said = [item["content"][0]["text"] for item in whole["data"]]
@@ -166,7 +172,9 @@ def test_input_items_are_listed_in_pages() -> None:
     assert [item["content"][0]["text"] for item in rest["data"]] == ["a"]
 
 
-@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": "²"}, {"after": "nothing"}])
+@pytest.mark.parametrize(
+    "query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": "²"}, {"after": "nothing"}]
+)
 def test_wrong_pages_are_refused(query: dict[str, str]) -> None:
     store = Store()
     first = store.call(completion("One."), input="a")
@@ -176,7 +184,9 @@ def test_wrong_pages_are_refused(query: dict[str, str]) -> None:
 
 
 def test_o_req_responses_12_a_trigger_is_answered_by_exactly_one_compaction_item() -> None:
-    call = ask(input=[user("long history"), TRIGGER], stream=True, tools=[EXEC], text={"format": {"type": "json_object"}})
+    call = ask(
+        input=[user("long history"), TRIGGER], stream=True, tools=[EXEC], text={"format": {"type": "json_object"}}
+    )
     assert call.chat.messages[-1].content == compaction.REQUEST
     assert (call.chat.tool_choice and call.chat.tool_choice.mode, call.chat.response_format) == ("none", None)
     assert [tool.name for tool in call.chat.tools] == ["exec"]
