@@ -96,7 +96,8 @@ class ParsedCall(msgspec.Struct):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event of a fabricated stream. `data` is JSON text as bytes; `name` the SSE event line, where the dialect has one."""
+    """One event of a fabricated stream. `data` is JSON text as bytes; `name` the SSE event line, where the dialect
+    has one."""
 
     data: bytes
     name: str | None = None
@@ -131,8 +132,9 @@ class StoredTurn(msgspec.Struct, frozen=True):
 T = TypeVar("T")
 
 Lookup = Generator[str, StoredTurn | None, T]
-"""A computation that needs stored turns, sans I/O: it yields an id of ours (any that we minted) and is sent the turn that
-it belongs to, or None for an id that is unknown, deleted, or of a call without an answer. It may raise CallError.
+"""A computation that needs stored turns, sans I/O: it yields an id of ours (any that we minted) and is sent the turn
+that it belongs to, or None for an id that is unknown, deleted, or of a call without an answer. It may raise
+CallError.
 
     async def run(steps):
         found = None
@@ -158,12 +160,17 @@ class Reply(abc.ABC):
 
 
 class Stream(abc.ABC):
-    """The fabricated stream of one call, in order: `open` (twice at most), `noop` any number of times, then `finish` or `fail`.
+    """The fabricated stream of one call, in order: `open` (twice at most), `noop` any number of times, then `finish`
+    or `fail`.
 
     Whatever has been opened early is not sent again by `finish`. Bytes returned go to the wire as they are.
     """
 
     content_type = "text/event-stream"
+
+    def headers(self) -> Mapping[str, str]:
+        """Response headers of a stream that opens before its answer is known; may be {}."""
+        return {}
 
     @abc.abstractmethod
     def open(self, prompt_tokens: int | None) -> bytes:
@@ -190,8 +197,8 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Generate(msgspec.Struct, frozen=True):
-    """Run this call as if it had come over HTTP: resolve, generate, record, and tell the socket by `start`, then `finish`
-    or `fail`. `wire` is the request that stands for it; its body is the client's frame."""
+    """Run this call as if it had come over HTTP: resolve, generate, record, and tell the socket by `start`, then
+    `finish` or `fail`. `wire` is the request that stands for it; its body is the client's frame."""
 
     call: ParsedCall
     wire: WireRequest
@@ -277,8 +284,8 @@ class Dialect(abc.ABC):
         raise CallError(Fault(FaultKind.NOT_FOUND, f"{route.name} is not served here"))
 
     def socket(self, wire: WireRequest, mint: Callable[[], Minter]) -> Socket | None:
-        """The protocol of a WebSocket upgrade on this path, or None where the dialect has none (answer 404, or 426 where
-        it is switched off). `mint` gives a Minter of a fresh call id, for answers that are no calls."""
+        """The protocol of a WebSocket upgrade on this path, or None where the dialect has none (answer 404, or 426
+        where it is switched off). `mint` gives a Minter of a fresh call id, for answers that are no calls."""
         return None
 
     @abc.abstractmethod
@@ -289,7 +296,8 @@ class Dialect(abc.ABC):
     @abc.abstractmethod
     def stream(self, call: ParsedCall, minter: Minter, model: str) -> Stream:
         """A fresh stream for this call. Ids that `open` shows early come from the same minter as the reply's, and the
-        reply repeats them: mint ids that both need by asking `minter` in the same order, or keep them in `call.extra`."""
+        reply repeats them: mint ids that both need by asking `minter` in the same order, or keep them in
+        `call.extra`."""
 
     @abc.abstractmethod
     def error(self, fault: Fault, wire: WireRequest | None = None) -> HttpAnswer:
@@ -301,4 +309,5 @@ class Dialect(abc.ABC):
 
     @abc.abstractmethod
     def models(self, cards: list[ModelCard], wire: WireRequest, route: Route) -> HttpAnswer:
-        """LIST_MODELS, or GET_MODEL for `route.params["model"]` (an unknown name is answered as served by the one model)."""
+        """LIST_MODELS, or GET_MODEL for `route.params["model"]` (an unknown name is answered as served by the one
+        model)."""
