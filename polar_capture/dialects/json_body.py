@@ -38,8 +38,7 @@ def _decode(body: bytes) -> Any:
         value = _decode_lone_surrogates(body, problem)
     except RecursionError:
         raise _too_deep() from None
-    if body.count(b"{") + body.count(b"[") > DEEPEST:
-        _measure(value, DEEPEST)
+    _measure(value)
     return value
 
 
@@ -71,13 +70,18 @@ def _replace_surrogates(value: Any) -> Any:
     return value
 
 
-def _measure(value: Any, left: int) -> None:
-    if isinstance(value, dict | list):
-        if left == 0:
+def _measure(value: Any) -> None:
+    """Refuse what nests too deep: level by level, as recursion would cost more than the decoding."""
+    level, depth = [value], 0
+    while level := [
+        item
+        for holder in level
+        for item in (holder.values() if type(holder) is dict else holder if type(holder) is list else ())
+        if type(item) is dict or type(item) is list
+    ]:
+        depth += 1
+        if depth >= DEEPEST:
             raise _too_deep()
-        for item in value.values() if isinstance(value, dict) else value:
-            if isinstance(item, dict | list):
-                _measure(item, left - 1)
 
 
 def _too_deep() -> Exception:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Content, MediaPart, Message, Part, TextPart, ToolCall
-from polar_capture.dialects.fidelity import unmapped_in
+from polar_capture.dialects.fidelity import Treatment, unmapped_in
 from polar_capture.dialects.google import fields
 from polar_capture.dialects.google.arguments import as_string
 from polar_capture.dialects.google.media import media_part
@@ -14,6 +14,7 @@ from polar_capture.dialects.json_body import an_object, text, text_or_none, wron
 from polar_capture.faults import invalid
 
 _STANDARD_ALPHABET = str.maketrans("-_", "+/")
+_CARRIED = {name for name, treatment in fields.PART.items() if treatment is not Treatment.UNMAPPED}
 
 
 class Conversation:
@@ -138,7 +139,8 @@ class Conversation:
         if isinstance(item, str):
             return {"text": item}
         part = named(item, param)
-        self.unmapped += unmapped_in(part, fields.PART, f"$.{param}")
+        if not part.keys() <= _CARRIED:
+            self.unmapped += unmapped_in(part, fields.PART, f"$.{param}")
         return part
 
     def _said(self, part: dict[str, Any], param: str) -> list[Part]:

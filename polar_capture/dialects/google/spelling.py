@@ -15,4 +15,8 @@ def camel(name: str) -> str:
 
 def named(value: Any, param: str) -> dict[str, Any]:
     """The object with its own field names in camel case and null fields left out; of two spellings the last counts."""
-    return {camel(name): item for name, item in an_object(value, param).items() if item is not None}
+    given = an_object(value, param)
+    for name, item in given.items():
+        if item is None or "_" in name:
+            return {camel(name): item for name, item in given.items() if item is not None}
+    return given
