@@ -204,11 +204,11 @@ def test_o_capture_09_suspect_logprobs_are_counted_and_left_out_when_strict(db, 
 
 
 def test_nothing_to_export_is_status_3_and_leaves_no_file(db, tmp_path):
-    out, result = export(db, tmp_path, "jsonl", status=3)
+    _, result = export(db, tmp_path, "jsonl", status=3)
     assert "polar-capture build" in result.output
     db.two_turns("s")
     db.run("build")
-    _out, result = export(db, tmp_path, "jsonl", status=3)
+    __, result = export(db, tmp_path, "jsonl", status=3)
     assert "1 no reward" in result.output
     assert not list(tmp_path.glob("out-*"))
 
