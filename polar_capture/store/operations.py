@@ -76,6 +76,12 @@ def insert_ignoring(connection: sa.Connection, table: sa.Table, key: str = "id")
     return dialect.insert(table).on_conflict_do_nothing(index_elements=[key])
 
 
+def inserted(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
+    """Inserts a row where its id is new, and says whether it was."""
+    statement = insert_ignoring(connection, table).returning(table.c.id)  # drivers do not agree on counts
+    return connection.execute(statement, row).first() is not None
+
+
 def upsert_session(connection: sa.Connection, record: SessionRecord) -> None:
     """Creates the session, or changes what the record knows of it (None changes nothing)."""
     known = {
@@ -98,7 +104,7 @@ def upsert_session(connection: sa.Connection, record: SessionRecord) -> None:
         "started_at": record.started_at,
         "metadata": record.extra or {},
     }
-    if connection.execute(insert_ignoring(connection, _SESSIONS), row).rowcount:
+    if inserted(connection, _SESSIONS, row):
         return
     changes: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
     if record.extra:

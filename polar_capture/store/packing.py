@@ -110,8 +110,8 @@ def _proved_prefix(record: CallRecord, parent: Context | None) -> int:
 
     The lineage proved them by hash; a look at some of them guards against a wrong parent.
     """
-    ids = record.prompt_ids or []
-    if parent is None or isinstance(ids, np.ndarray):
+    ids = record.prompt_ids
+    if parent is None or ids is None or isinstance(ids, np.ndarray):
         return 0
     known = min(record.prefix_len, len(parent.tokens), len(ids))
     if known < _WORTH_A_LOOK:

@@ -16,6 +16,12 @@ _GROUP = 256
 _DECODER = msgspec.msgpack.Decoder(ops.Operation)
 
 
+def refuses(error: Exception) -> bool:
+    """True where the row itself is at fault (a constraint, a value that does not fit), False where the database is."""
+    at_fault = (sa.exc.IntegrityError, sa.exc.DataError, OverflowError, TypeError, ValueError)
+    return isinstance(error, at_fault) or type(error) is sa.exc.StatementError
+
+
 def commit_singly(database: Database, operation: ops.Operation) -> None:
     """One operation in its own transaction. Calls whose number is taken in their session (two processes counted
     alike) are put behind its last call."""
@@ -40,11 +46,15 @@ def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int
     try:
         with database.write.begin() as connection:
             ops.apply(connection, operations)
-    except (sa.exc.IntegrityError, sa.exc.DataError):
+    except Exception as refusal:
+        if not refuses(refusal):
+            raise
         for payload, operation in zip(payloads, operations, strict=True):
             try:
                 commit_singly(database, operation)
-            except (sa.exc.IntegrityError, sa.exc.DataError) as error:
+            except Exception as error:
+                if not refuses(error):
+                    raise
                 where = folder.reject(payload)
                 log.error("the database refuses a spooled entry, kept in %s: %s", where, explain(database, error))
     file.done(len(payloads), offset)

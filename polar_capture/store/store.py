@@ -15,7 +15,7 @@ from polar_capture.store.chains import BODY_COLUMNS, TokenLink, Tokens
 from polar_capture.store.codec import CodecError
 from polar_capture.store.contexts import Context
 from polar_capture.store.database import Database, DatabaseError, parse_url, prepare
-from polar_capture.store.escaping import unescape
+from polar_capture.store.escaping import escape, unescape
 from polar_capture.store.links import bodies_of, load_context, load_tokens, token_links
 from polar_capture.store.models import Call, MintedId, Reward, Session
 from polar_capture.store.records import SessionRecord
@@ -85,7 +85,7 @@ class Store:
 
     def session(self, session_id: str) -> dict[str, Any] | None:
         """The row of `sessions`, None where there is none."""
-        rows = self._rows(sa.select(_SESSIONS).where(_SESSIONS.c.id == session_id))
+        rows = self._rows(sa.select(_SESSIONS).where(_SESSIONS.c.id == escape(session_id)))
         return rows[0] if rows else None
 
     def sessions(
@@ -196,14 +196,14 @@ class Store:
 
     def find_minted(self, ids: Iterable[str]) -> dict[str, str]:
         """The call of each id that we minted; ids of others are left out."""
-        wanted = list(ids)
+        wanted = [escape(identifier) for identifier in ids]
         found: dict[str, str] = {}
         with self.database.read.connect() as connection:
             for begin in range(0, len(wanted), _IN_CHUNK):
                 query = sa.select(_MINTED.c.id, _MINTED.c.call_id).where(
                     _MINTED.c.id.in_(wanted[begin : begin + _IN_CHUNK])
                 )
-                found.update((row.id, row.call_id) for row in connection.execute(query))
+                found.update((unescape(row.id), row.call_id) for row in connection.execute(query))
         return found
 
     def minted_by_call(self, session_id: str) -> dict[str, list[str]]:

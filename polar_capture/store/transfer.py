@@ -72,7 +72,7 @@ def import_sessions(store: Store, path: str | os.PathLike[str]) -> Transferred:
     with open_store(path, create=False) as source, source.database.read.connect() as connection:
         for row in connection.execute(sa.select(_SESSIONS).order_by(_SESSIONS.c.started_at)).mappings().all():
             with store.database.write.begin() as target:
-                total.sessions += target.execute(ops.insert_ignoring(target, _SESSIONS), dict(row)).rowcount
+                total.sessions += ops.inserted(target, _SESSIONS, dict(row))
             total.calls += _import_calls(store, connection, row["id"])
             with store.database.write.begin() as target:
                 total.rewards += _copy(connection, target, _REWARDS, row["id"])
@@ -108,5 +108,4 @@ def _count_calls(store: Store, session_id: str) -> int:
 
 def _copy(source: sa.Connection, target: sa.Connection, table: sa.Table, session_id: str) -> int:
     rows: Sequence[Any] = source.execute(sa.select(table).where(table.c.session_id == session_id)).mappings().all()
-    statement = ops.insert_ignoring(target, table)
-    return sum(target.execute(statement, dict(row)).rowcount for row in rows)
+    return sum(ops.inserted(target, table, dict(row)) for row in rows)

@@ -21,7 +21,7 @@ from polar_capture.store import operations as ops
 from polar_capture.store.database import Database, explain
 from polar_capture.store.packing import LoadContext, Packer
 from polar_capture.store.records import CallRecord, SessionRecord, StoreUnavailable
-from polar_capture.store.replay import commit_singly, replay_some
+from polar_capture.store.replay import commit_singly, refuses, replay_some
 from polar_capture.store.spool import SpoolError, SpoolFolder
 
 log = logging.getLogger(__name__)
@@ -151,10 +151,10 @@ class Writer:
         if not self._spool_left():
             try:
                 self._commit([operation for _, operation in ready])
-            except (sa.exc.IntegrityError, sa.exc.DataError):
-                self._write_singly([submission for submission, _ in ready])
-                return
-            except sa.exc.SQLAlchemyError as error:
+            except Exception as error:
+                if refuses(error):
+                    self._write_singly([submission for submission, _ in ready])
+                    return
                 self._away(error)
             else:
                 self._resolve([submission for submission, _ in ready])
@@ -204,11 +204,11 @@ class Writer:
                     continue
                 commit_singly(self._database, operation)
                 self._resolve([submission])
-            except (sa.exc.IntegrityError, sa.exc.DataError) as error:
-                self._fail(
-                    [submission], StoreUnavailable(f"the database refused the row: {explain(self._database, error)}")
-                )
-            except sa.exc.SQLAlchemyError as error:
+            except Exception as error:
+                if refuses(error):
+                    reason = f"the database refused the row: {explain(self._database, error)}"
+                    self._fail([submission], StoreUnavailable(reason))
+                    continue
                 self._away(error)
                 self._spool([(submission, operation)])
 
@@ -237,7 +237,7 @@ class Writer:
         except sa.exc.SQLAlchemyError as error:
             self._away(error)
 
-    def _away(self, error: sa.exc.SQLAlchemyError) -> None:
+    def _away(self, error: Exception) -> None:
         reason = explain(self._database, error)
         if reason != self._stats.last_error or not self._spool_left():
             log.error("the database does not take captures, the spool does: %s", reason)

@@ -68,7 +68,7 @@ def test_damaged_tokens_are_refused(place):
 def test_a_wrong_base_is_refused():
     base, body = b"the old text " * 50, b"the old text " * 50 + b"and a new one" * 20
     packed, _ = codec.pack_change(codec.AGAINST_PARENT, 1, base, body)
-    with pytest.raises(CodecError, match="bytes of it are used|the base has"):
+    with pytest.raises(CodecError, match=r"bytes of it are used|the base has"):
         codec.unpack_body(packed, base[:10])
 
 
