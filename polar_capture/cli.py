@@ -69,13 +69,17 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             _end("interrupted", Exit.SIGNALLED + 2)
         except Exception as error:
+            expected = _explain(error)
+            if expected is not None:
+                _end(*expected)
             if os.environ.get(DEBUG):
                 raise
-            _end(*_explain(error))
+            where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            _end(f"unexpected error: {where} ({DEBUG}=1 shows where)", Exit.FAULT)
 
 
-def _explain(error: Exception) -> tuple[str, int]:
-    """Message and status of an error that reached the top."""
+def _explain(error: Exception) -> tuple[str, int] | None:
+    """Message and status of an error that a user can meet; None for one that only a fault of ours brings about."""
     from polar_capture.home import HomeError
     from polar_capture.trust import TrustError
 
@@ -85,8 +89,7 @@ def _explain(error: Exception) -> tuple[str, int]:
         return str(error), Exit.FAULT
     if _is_database_error(error):
         return str(getattr(error, "orig", None) or error), Exit.DATABASE
-    where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"unexpected error: {where} ({DEBUG}=1 shows where)", Exit.FAULT
+    return None
 
 
 def _is_database_error(error: Exception) -> bool:

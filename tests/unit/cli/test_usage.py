@@ -16,7 +16,14 @@ from polar_capture.exits import Failure
 
 def invoke(*arguments: str, **environ: str) -> tuple[int, str]:
     """Status and all output of a command line with only these POLAR_ variables."""
-    clean = {"POLAR_DB": None, "POLAR_HOME": None, "POLAR_UPSTREAM": None, "POLAR_PROXY": None, "POLAR_KEY": None}
+    clean = {
+        "POLAR_DB": None,
+        "POLAR_HOME": None,
+        "POLAR_UPSTREAM": None,
+        "POLAR_PROXY": None,
+        "POLAR_KEY": None,
+        "POLAR_DEBUG": None,
+    }
     result = CliRunner().invoke(main, list(arguments), env={**clean, **environ})
     return result.exit_code, result.output
 
