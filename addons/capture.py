@@ -21,6 +21,7 @@ from polar_capture.dialects import registry
 from polar_capture.egress import CONTROL_HOST, Verdict, is_local_address
 from polar_capture.exits import Exit
 from polar_capture.faults import Fault, FaultKind
+from polar_capture.home import HomeError
 from polar_capture.origin import Origin
 from polar_capture.runtime import Runtime
 from polar_capture.server import FLOW_HEADER
@@ -48,6 +49,7 @@ class Capture:
         self.runtime: Runtime | None = None
         self.ready = asyncio.Event()
         self.failure: Exit | None = None
+        self._refused: str | None = None
         self._users: dict[str, str] = {}
         self._dialing: set[tuple[str, int]] = set()
 
@@ -59,20 +61,30 @@ class Capture:
         ctx.options.update(**DEFAULTS)
 
     def configure(self, updated: set[str]) -> None:
+        self._refused = self._complaint()
+        # While the script is loaded, mitmproxy would print our message with a traceback: `running` says it then.
+        if self._refused is not None and self.runtime is not None:
+            raise exceptions.OptionsError(self._refused)
+
+    def _complaint(self) -> str | None:
         for name in FORBIDDEN:
             if getattr(ctx.options, name, None):
-                raise exceptions.OptionsError(f"{name} cannot be used with polar_capture: unset it")
+                return f"{name} cannot be used with polar_capture: unset it"
         try:
             addon_options.config(ctx.options)
-        except ConfigError as error:
-            raise exceptions.OptionsError(str(error)) from error
+        except (ConfigError, HomeError) as error:
+            return str(error)
+        return None
 
     async def running(self) -> None:
         if self.runtime is not None or self.failure is not None:
             return
-        config = addon_options.config(ctx.options)
+        if self._refused is not None:
+            self._fail(Exit.USAGE, self._refused)
+            self.ready.set()
+            return
         try:
-            self.runtime = Runtime(config)
+            self.runtime = Runtime(addon_options.config(ctx.options))
             ctx.options.update(allow_hosts=self.runtime.egress.allow_hosts())
             await self.runtime.start()
         except NoTokenIds as error:
@@ -100,7 +112,8 @@ class Capture:
 
     # --- connections -------------------------------------------------------------------------------------------------
 
-    def http_connect(self, flow: http.HTTPFlow) -> None:
+    async def http_connect(self, flow: http.HTTPFlow) -> None:
+        await self.ready.wait()
         refusal = self._credentials(flow) or self._refusal(flow.request.host)
         if refusal is not None:
             flow.response = refusal
@@ -129,7 +142,8 @@ class Capture:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def request(self, flow: http.HTTPFlow) -> None:
+    async def request(self, flow: http.HTTPFlow) -> None:
+        await self.ready.wait()
         if flow.response is not None or flow.error is not None:
             return
         try:
