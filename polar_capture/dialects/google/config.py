@@ -84,7 +84,10 @@ def _read_logprobs(given: dict[str, Any]) -> int | None:
 
 
 def _read_format(given: dict[str, Any], config: Config) -> dict[str, Any] | None:
+    if "responseFormat" in given:
+        given = _flattened(given["responseFormat"], config)
     mime = text_or_none(given.get("responseMimeType"), "generationConfig.responseMimeType")
+    mime = {"APPLICATION_JSON": "application/json", "TEXT_PLAIN": "text/plain"}.get(mime or "", mime)
     if mime not in (None, "text/plain", "application/json"):
         config.unmapped.append("$.generationConfig.responseMimeType")
         return None
@@ -93,6 +96,19 @@ def _read_format(given: dict[str, Any], config: Config) -> dict[str, Any] | None
             schema = json_schema(given[name], f"generationConfig.{name}")
             return {"type": "json_schema", "json_schema": {"name": "response", "schema": schema, "strict": True}}
     return {"type": "json_object"} if mime == "application/json" else None
+
+
+def _flattened(formats: Any, config: Config) -> dict[str, Any]:
+    """The newer list of output formats, said in the older fields."""
+    param = "generationConfig.responseFormat"
+    told: dict[str, Any] = {}
+    for index, item in enumerate(an_array(formats, param)):
+        form = named(item, f"{param}[{index}]")
+        if "text" in form:
+            words = named(form.pop("text"), f"{param}[{index}].text")
+            told = {"responseMimeType": words.get("mimeType"), "responseJsonSchema": words.get("schema")}
+        config.unmapped += unmapped_in(form, {}, f"$.{param}[{index}]")
+    return {name: item for name, item in told.items() if item is not None}
 
 
 def _read_thinking(given: dict[str, Any], config: Config) -> None:

@@ -14,6 +14,7 @@ from polar_capture.dialects.json_body import an_object, text, text_or_none, wron
 from polar_capture.faults import invalid
 
 _STANDARD_ALPHABET = str.maketrans("-_", "+/")
+_DATA = {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult"}
 _CARRIED = {name for name, treatment in fields.PART.items() if treatment is not Treatment.UNMAPPED}
 
 
@@ -141,6 +142,8 @@ class Conversation:
         part = named(item, param)
         if not part.keys() <= _CARRIED:
             self.unmapped += unmapped_in(part, fields.PART, f"$.{param}")
+        if len(part) > 1 and len(part.keys() & _DATA) > 1:
+            raise invalid(f"Invalid value at '{param}' (oneof): more than one kind of data in a part.", param)
         return part
 
     def _said(self, part: dict[str, Any], param: str) -> list[Part]:
@@ -153,7 +156,9 @@ class Conversation:
                 self.unmapped.append(f"$.{param}.inlineData")
                 return [TextPart("[inlineData omitted]")]
             return [carried]
-        kinds = [name for name in part if name not in ("thought", "thoughtSignature", "partMetadata")]
+        misplaced = [name for name in ("functionCall", "functionResponse") if name in part]
+        self.unmapped += [f"$.{param}.{name}" for name in misplaced]
+        kinds = misplaced + [name for name in part if name not in _CARRIED]
         return [TextPart(f"[{kinds[0][:40]} omitted]")] if kinds else []
 
     def _plain(self, parts: list[Any], param: str) -> str:

@@ -44,6 +44,7 @@ GENERATION_CONFIG: Fields = {
     "responseMimeType": _MAPPED,
     "responseSchema": _MAPPED,
     "responseJsonSchema": _MAPPED,
+    "responseFormat": _MAPPED,  # its text entry; others are unmapped
     "responseLogprobs": _EMULATED,  # always asked of the engine, shown only where the client asked
     "logprobs": _EMULATED,
     "thinkingConfig": _MAPPED,  # a budget above 0 is unmapped
@@ -52,6 +53,8 @@ GENERATION_CONFIG: Fields = {
     "speechConfig": _UNMAPPED,
     "imageConfig": _UNMAPPED,
     "audioTimestamp": _UNMAPPED,
+    "audioTranscriptionConfig": _UNMAPPED,
+    "translationConfig": _UNMAPPED,
     "enableAffectiveDialog": _UNMAPPED,
     "enableEnhancedCivicAnswers": _IGNORED,
     "routingConfig": _IGNORED,
@@ -70,7 +73,15 @@ PART: Fields = {
     "codeExecutionResult": _UNMAPPED,
     "videoMetadata": _UNMAPPED,
     "mediaResolution": _UNMAPPED,
+    "toolCall": _UNMAPPED,  # of Google's own tools
+    "toolResponse": _UNMAPPED,
+    "audioTranscription": _UNMAPPED,
     "partMetadata": _IGNORED,
+    "mediaProcessing": _IGNORED,
+    "speechMetadata": _IGNORED,
+    "documentMetadata": _IGNORED,
+    "spreadsheetMetadata": _IGNORED,
+    "audioMetadata": _IGNORED,
 }
 
 FUNCTION_RESPONSE: Fields = {
