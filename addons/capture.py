@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.proxy import server_hooks
-from polar_capture.engine.probe import ModelNotServed, NoTokenIds
 
 from polar_capture import addon_options
 from polar_capture.config import SESSION_ID, ConfigError
 from polar_capture.dialects import registry
 from polar_capture.egress import CONTROL_HOST, Verdict, is_local_address
+from polar_capture.engine.probe import ModelNotServed, NoTokenIds
 from polar_capture.exits import Exit
 from polar_capture.faults import Fault, FaultKind
 from polar_capture.home import HomeError

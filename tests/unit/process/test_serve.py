@@ -183,7 +183,7 @@ def test_mitmweb_shows_the_flows_with_their_original_urls(tmp_path: Path):
     ],
 )
 def test_a_bad_option_of_the_addon_is_quoted(tmp_path: Path, setting: str, said: str):
-    with mitm("mitmdump", "http://127.0.0.1:9", tmp_path, free_port(), **dict([setting.split("=")])) as proxy:
+    with mitm("mitmdump", "http://127.0.0.1:9", tmp_path, free_port(), **dict([setting.split("=", 1)])) as proxy:
         until(lambda: proxy.process.poll() is not None)
         assert proxy.process.returncode != 0
         assert said in proxy.log
