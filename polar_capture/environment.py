@@ -95,6 +95,7 @@ def variables(endpoint: Endpoint, environ: Mapping[str, str]) -> dict[str, str]:
     result = dict.fromkeys(PROXY_VARIABLES, endpoint.url)
     result |= {"NO_PROXY": LOOPBACK, "no_proxy": LOOPBACK}
     result |= dict.fromkeys(CA_VARIABLES, str(endpoint.bundle))
+    result["NODE_USE_ENV_PROXY"] = "1"  # Node's own fetch, which the JavaScript SDKs use, ignores HTTPS_PROXY otherwise
     for name, alternatives in DUMMY_KEYS.items():
         if not environ.get(name) and not any(environ.get(other) for other in alternatives):
             result[name] = DUMMY_KEY

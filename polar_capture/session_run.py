@@ -48,6 +48,9 @@ def with_private_proxy(run: Run, config: ServeConfig, environ: Mapping[str, str]
     bundle = write_bundle(run.home.make_ca().read_text(encoding="utf-8"), run.home.bundle, environ)
     log = run.home.new_log(run.session)
     with _proxy(config, log, environ) as proxy:
+        for name, url in (("mitmweb", proxy.ready.web), ("base-URL gateway", proxy.ready.gateway)):
+            if url:
+                say(f"{name}: {url}")
         address = worker_for(run.session, proxy.ready.workers or [proxy.ready.proxy])
         endpoint = Endpoint(address, bundle, run.session, config.key)
         # Through the proxy itself: of several workers, the one that serves the session has to know when it ends.

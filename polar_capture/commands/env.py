@@ -5,6 +5,7 @@ import os
 import click
 
 from polar_capture.commands import options
+from polar_capture.config import check_session_id
 from polar_capture.environment import SECRETS, Endpoint, proxy_addresses, render, variables
 from polar_capture.home import Home
 from polar_capture.launch import worker_for
@@ -38,7 +39,7 @@ def env(db: str, home: Home, proxy: str, key: str | None, session: str | None, h
     For instance: eval "$(polar-capture env --session my-run)". Secrets of ours that are set here are unset too: a
     harness must not see them.
     """
-    session = session or new_session_id(harness or "shell")
+    session = check_session_id(session) if session else new_session_id(harness or "shell")
     address, own_key = worker_for(session, proxy_addresses(proxy))
     bundle = write_bundle(home.make_ca().read_text(encoding="utf-8"), home.bundle)
     values = variables(Endpoint(address, bundle, session, key or own_key), os.environ)

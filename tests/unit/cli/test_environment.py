@@ -29,6 +29,10 @@ def test_both_spellings_of_both_proxies_carry_the_session() -> None:
         assert urlsplit(made[name]).port == 8080
 
 
+def test_node_s_own_fetch_is_told_to_use_the_proxy() -> None:
+    assert env.variables(endpoint(), {})["NODE_USE_ENV_PROXY"] == "1"
+
+
 def test_credentials_always_have_a_password() -> None:
     """undici sends none of them otherwise."""
     assert urlsplit(endpoint().url).password
