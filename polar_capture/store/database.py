@@ -26,6 +26,7 @@ BUSY_TIMEOUT_MS = 2000
 PAGE_SIZE = 2048
 """Packed rows take some kilobytes: SQLite's 4096 would leave an eighth of a session's file unused."""
 
+_PROBE_MS = 50
 _CREATE_LOCK = 0x706F6C6172  # "polar": PostgreSQL's advisory lock while the schema is made
 _UPGRADE = "run `polar-capture db upgrade`"
 
@@ -70,6 +71,7 @@ class Database:
             str(Path(url.database or "").absolute()) if self.is_sqlite else url.render_as_string(hide_password=True)
         )
         self._synchronous = synchronous
+        self._file: tuple[int, int] | None = None
         self.write = self._sqlite_engine(writing=True) if self.is_sqlite else self._postgres_engine(writing=True)
         self.read = self._sqlite_engine(writing=False) if self.is_sqlite else self._postgres_engine(writing=False)
 
@@ -77,6 +79,38 @@ class Database:
     def path(self) -> Path:
         """The SQLite file."""
         return Path(self.name)
+
+    def vanished(self) -> bool:
+        """True where the SQLite file is gone or another one stands in its place: what is written now would be lost."""
+        if not self.is_sqlite:
+            return False
+        try:
+            now = os.stat(self.name)
+        except OSError:
+            return True
+        file = (now.st_dev, now.st_ino)
+        self._file = self._file or file
+        return file != self._file
+
+    def reopen(self) -> None:
+        """Makes a vanished database anew; DatabaseError where that can't be done."""
+        self.dispose()
+        self._file = None
+        prepare(self, create=True)
+
+    def probe(self) -> None:
+        """Raises SQLAlchemyError at once where the database takes no writes now."""
+        with self.write.connect() as connection:
+            if not self.is_sqlite:
+                connection.exec_driver_sql("SELECT 1")
+                return
+            cursor = connection.connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={_PROBE_MS}")
+            try:
+                with connection.begin():
+                    pass
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
     def dispose(self) -> None:
         """Closes every connection that is not in use."""
@@ -128,6 +162,7 @@ class Database:
             connect_args=options,
             pool_size=2,
             max_overflow=3,
+            pool_pre_ping=not writing,  # a restarted server must not fail a reader; the writer repeats by itself
             pool_timeout=5,
         )
 

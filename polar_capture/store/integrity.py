@@ -51,8 +51,8 @@ def _check_file(store: Store) -> Iterator[Finding]:
 
 
 def _check_spool(store: Store) -> Iterator[Finding]:
-    for path in store.spool.paths():
-        yield Finding("note", None, None, f"{path} belongs to a running proxy, or could not be replayed")
+    for path in store.spool.waiting():
+        yield Finding("note", None, None, f"{path} holds captured entries that are not in the database yet")
     rejected = store.spool.rejected
     if rejected.exists():
         yield Finding("error", None, None, f"{rejected} holds captured entries that the database refused")

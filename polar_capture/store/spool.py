@@ -171,7 +171,12 @@ class SpoolFolder:
     def orphans(self) -> Iterator[SpoolFile]:
         """The files that other processes left behind, oldest first, locked for the caller."""
         for path in self.paths():
-            if (file := SpoolFile.adopt(path)) is not None:
+            try:
+                file = SpoolFile.adopt(path)
+            except SpoolError as error:
+                log.error("captured entries may wait in a file that can't be used: %s", error)
+                continue
+            if file is not None:
                 yield file
 
     def paths(self) -> list[Path]:
@@ -181,6 +186,10 @@ class SpoolFolder:
         return sorted(
             path for path in self.folder.iterdir() if path.name.startswith(f"{self.stem}.") and path.suffix == SUFFIX
         )
+
+    def waiting(self) -> list[Path]:
+        """The files with something in them."""
+        return [path for path in self.paths() if path.exists() and path.stat().st_size > len(MAGIC)]
 
     @property
     def rejected(self) -> Path:

@@ -83,7 +83,7 @@ def stats(store: Store) -> dict[str, Any]:
         "completion_tokens": int(completion),
         "first_call_at": first,
         "last_call_at": last,
-        "spool_files": [str(path) for path in store.spool.paths()],
+        "spool_files": [str(path) for path in store.spool.waiting()],
     }
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import uuid_utils
 
 from polar_capture.store import operations as ops
-from polar_capture.store.database import Database, explain
+from polar_capture.store.database import Database, DatabaseError, explain
 from polar_capture.store.packing import LoadContext, Packer
 from polar_capture.store.records import CallRecord, SessionRecord, StoreUnavailable
 from polar_capture.store.replay import commit_singly, refuses, replay_some
@@ -145,6 +145,7 @@ class Writer:
         return bool(self._adopted) or self._own.entries_left > 0
 
     def _write(self, batch: list[_Submission]) -> None:
+        self._make_anew_what_vanished()
         ready = self._pack(batch)
         if not ready:
             return
@@ -160,6 +161,16 @@ class Writer:
                 self._resolve([submission for submission, _ in ready])
                 return
         self._spool(ready)
+
+    def _make_anew_what_vanished(self) -> None:
+        if not self._database.vanished():
+            return
+        log.error("%s was removed under the proxy: it is made anew, what was in it is gone", self._database.name)
+        self._packer.contexts.clear()  # nothing may be packed against what is gone
+        try:
+            self._database.reopen()
+        except DatabaseError as error:
+            self._stats.last_error = str(error)  # the commit below fails as well, and the spool takes over
 
     def _pack(self, batch: list[_Submission]) -> list[tuple[_Submission, ops.Operation]]:
         ready: list[tuple[_Submission, ops.Operation]] = []
@@ -226,6 +237,7 @@ class Writer:
         if time.monotonic() < self._retry_at and not at_end:
             return
         try:
+            self._database.probe()
             while self._spool_left():
                 file = self._adopted[0] if self._adopted else self._own
                 self._stats.replayed += replay_some(self._database, self._folder, file)
