@@ -51,6 +51,7 @@ class Capture:
         self.failure: Exit | None = None
         self._refused: str | None = None
         self._users: dict[str, str] = {}
+        self._bodies: dict[str, tuple[bytes, str | None, str | None]] = {}
         self._dialing: set[tuple[str, int]] = set()
 
     # --- options and life cycle --------------------------------------------------------------------------------------
@@ -162,6 +163,7 @@ class Capture:
             # The request has gone out: from here on its address is only for people's eyes.
             flow.request.url = original
             flow.request.headers.pop(FLOW_HEADER, None)
+            self._restore_body(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
         self._ended(flow, whole=True)
@@ -169,7 +171,18 @@ class Capture:
     def error(self, flow: http.HTTPFlow) -> None:
         self._ended(flow, whole=False)
 
+    def _restore_body(self, flow: http.HTTPFlow) -> None:
+        kept = self._bodies.pop(flow.id, None)
+        if kept is None:
+            return
+        flow.request.raw_content, *fields = kept
+        for name, value in zip(("content-length", "transfer-encoding"), fields, strict=True):
+            flow.request.headers.pop(name, None)
+            if value is not None:
+                flow.request.headers[name] = value
+
     def _ended(self, flow: http.HTTPFlow, *, whole: bool) -> None:
+        self._restore_body(flow)
         if self.runtime is not None and "polar_url" in flow.metadata:
             self.runtime.server.flow_ended(flow.id, whole)
 
@@ -188,18 +201,24 @@ class Capture:
         if not egress.intercepts(host):
             flow.response = self._refusal(flow.request.host) or self._refusal(host)
             return
+        body = flow.request.raw_content or b""
         origin = Origin(
             host=host,
             connection=flow.client_conn.id.partition("-")[0],
             proxy_user=self._users.get(flow.client_conn.id),
             control=host == CONTROL_HOST,
             flow=flow.id,
+            body=body,
         )
         flow.metadata["polar_url"] = flow.request.pretty_url
         headers = flow.request.headers
         headers[FLOW_HEADER] = self.runtime.server.expect(flow.id, origin)
-        if flow.request.raw_content:
-            headers["content-length"] = str(len(flow.request.raw_content))
+        if body:
+            # Sending 200 KB through the loopback costs as much as answering; `responseheaders` puts it back for
+            # display.
+            self._bodies[flow.id] = (body, headers.get("content-length"), headers.get("transfer-encoding"))
+            flow.request.raw_content = b""
+            headers["content-length"] = "0"
             headers.pop("transfer-encoding", None)
         flow.request.scheme, flow.request.host, flow.request.port = "http", "127.0.0.1", self.runtime.port
 

@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from polar_capture.chains import Link
 from polar_capture.chat import ChatRequest, Choice, Completion, MediaPart
@@ -14,6 +15,7 @@ from polar_capture.origin import Origin
 from polar_capture.outcomes import Reason, Warning
 from polar_capture.policy import PolicyVersion
 from polar_capture.sessions import SessionState
+from polar_capture.store.codec import as_int32
 from polar_capture.store.records import CallRecord
 
 
@@ -111,6 +113,7 @@ def answer_row(
     link: Link,
     circumstances: Circumstances,
     integrity: tuple[Reason | None, list[Warning]],
+    prompt_ids: np.ndarray | None,
     *,
     row_id: str,
     finished_at: float,
@@ -120,14 +123,14 @@ def answer_row(
     """The row of one choice. `integrity` is the engine's own check of ids and logprobs; `fault` is set where the answer
     could not be delivered in the client's dialect (an aborted generation)."""
     completion = generation.completion
-    reason, warnings = integrity
+    unsound, oddities = integrity
+    completion_ids = int32(choice.token_ids)
+    if prompt_ids is None or completion_ids is None:
+        unsound = unsound or Reason.IDS_MISSING
     aborted = choice.finish_reason == "abort"
-    reason = (
-        (Reason.ABORTED if aborted else Reason.UPSTREAM_ERROR if fault else None)
-        or reason
-        or _excluded(call, circumstances)
-    )
-    warnings = [*call.warnings, *warnings]
+    failed = Reason.ABORTED if aborted else Reason.UPSTREAM_ERROR if fault else None
+    reason = failed or unsound or _excluded(call, circumstances)
+    warnings: list[str] = [*call.warnings, *oddities]
     if generation.clamped:
         warnings.append(Warning.MAX_TOKENS_CLAMPED)
     if circumstances.shaped:
@@ -150,22 +153,22 @@ def answer_row(
         upstream_ms=generation.upstream_ms,
         finish_reason=choice.finish_reason,
         stop_reason=None if choice.stop_reason is None else str(choice.stop_reason),
-        prompt_tokens=completion.usage.prompt_tokens,
-        completion_tokens=completion.usage.completion_tokens if len(completion.choices) == 1 else _sampled(choice),
+        prompt_tokens=_size(completion.prompt_token_ids, completion.usage.prompt_tokens),
+        completion_tokens=_size(choice.token_ids, completion.usage.completion_tokens),
         sampling=generation.sampling,
         logprobs_mode=circumstances.logprobs_mode,
         weight_versions=choice.weight_versions,
         continuation=circumstances.continuation,
         chat_request=generation.body_sent,
         message=msgspec.json.encode(choice.message),
-        prompt_ids=completion.prompt_token_ids,
-        completion_ids=choice.token_ids,
+        prompt_ids=prompt_ids,
+        completion_ids=completion_ids,
         logprobs=choice.logprobs,
         minted=call.minter.minted if row_id == call.id else [],
     )
 
 
-def _excluded(call: Call, circumstances: Circumstances) -> str | None:
+def _excluded(call: Call, circumstances: Circumstances) -> Reason | None:
     """Why a sound answer is none to train on all the same."""
     if call.late:
         return Reason.LATE_CALL
@@ -184,8 +187,17 @@ def _excluded(call: Call, circumstances: Circumstances) -> str | None:
     return None
 
 
-def _sampled(choice: Choice) -> int | None:
-    return None if choice.token_ids is None else len(choice.token_ids)
+def int32(ids: list[int] | None) -> np.ndarray | None:
+    """Token ids as the store keeps them; None for what are no token ids, so that the call is kept without them."""
+    try:
+        return None if ids is None else as_int32(ids)
+    except ValueError:
+        return None
+
+
+def _size(ids: list[int] | None, reported: int) -> int:
+    """The ids are the truth; the report is only for an engine that gave none."""
+    return reported if ids is None else len(ids)
 
 
 def _row(call: Call, **columns: Any) -> CallRecord:

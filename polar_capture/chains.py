@@ -15,6 +15,7 @@ from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.lineage.turns import Restored
 from polar_capture.outcomes import SessionStatus
 from polar_capture.sessions import SessionState, SessionTable
+from polar_capture.store.codec import as_int32
 
 T = TypeVar("T")
 
@@ -147,4 +148,4 @@ def remember(
     state.turns.add(call_id, [choice.message for choice in choices], minted)
     first = choices[0]
     if prompt is not None and first.token_ids is not None:
-        state.index.add(call_id, prompt.extended(np.asarray(first.token_ids, dtype="<i4")))
+        state.index.add(call_id, prompt.extended(as_int32(first.token_ids)))

@@ -43,7 +43,7 @@ async def deliver(
         response = await _opened(request, stream, dict(reply.headers()))
         await response.write(stream.finish(reply))
     else:
-        response = await _opened(request, stream, {})
+        response = await _opened(request, stream, dict(stream.headers()))
         await _keep_alive(response, work, stream, prompt_tokens, keepalive)
         try:
             ending = stream.finish(await asyncio.shield(work))

@@ -7,12 +7,11 @@ from collections import Counter
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-import numpy as np
 import uuid_utils
 
 from polar_capture import call as calls
 from polar_capture import chains, sessions
-from polar_capture.call import Call, Circumstances, Generation, RecordedRow
+from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
 from polar_capture.chat import ChatRequest
 from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
@@ -111,7 +110,8 @@ class Gateway:
     def leave(self, attempt: Attempt, delivered: bool | None) -> None:
         """A client is served (True), has left without the whole answer (False), or nobody can tell (None).
 
-        When the last one leaves a running generation, it is aborted; an answer that is being recorded is kept for the retry.
+        When the last one leaves a running generation, it is aborted; an answer that is being recorded is kept for the
+        retry.
         """
         attempt.clients -= 1
         if attempt.clients == 0 and not attempt.work.done() and not attempt.call.rows:
@@ -136,10 +136,11 @@ class Gateway:
             call.agent = self._agent(call)
             call.policy = await self.policy.admit()
             generation = await self.engine.generate(call.chat, session=call.session.id, deadline_grace=self.grace)
-            reply, fault = self._compose(call, generation)
-            await self._record(call, generation, fault)
-            if fault is not None:
-                raise CallError(fault)
+            reply = self._compose(call, generation)
+            if isinstance(reply, Fault):
+                await self._record(call, generation, reply)
+                raise CallError(reply)
+            await self._record(call, generation, None)
             return reply
         except asyncio.CancelledError:
             self._record_aborted(call)
@@ -278,17 +279,16 @@ class Gateway:
         parent = call.restored.parent if call.restored else None
         return call.parsed.hints.agent or (call.session.agents.get(parent) if parent else None) or "main"
 
-    def _compose(self, call: Call, generation: Generation) -> tuple[Reply | None, Fault | None]:
+    def _compose(self, call: Call, generation: Generation) -> Reply | Fault:
         try:
-            return call.dialect.reply(call.parsed, generation.completion, call.minter), None
+            return call.dialect.reply(call.parsed, generation.completion, call.minter)
         except CallError as error:
-            return None, error.fault
+            return error.fault
 
     async def _record(self, call: Call, generation: Generation, fault: Fault | None) -> None:
         completion = generation.completion
-        prompt = None
-        if completion.prompt_token_ids is not None:
-            prompt = Fingerprint(np.asarray(completion.prompt_token_ids, dtype="<i4"))
+        prompt_ids = int32(completion.prompt_token_ids)
+        prompt = None if prompt_ids is None else Fingerprint(prompt_ids)
         link = chains.link(call.session, prompt, call.restored.parent if call.restored else None)
         mode = generation.logprobs_mode
         circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, self._continuation)
@@ -302,6 +302,7 @@ class Gateway:
                     link,
                     circumstances,
                     generation.check(choice),
+                    prompt_ids,
                     row_id=call.id if choice.index == 0 else str(uuid_utils.uuid7()),
                     finished_at=time.time(),
                     fault=fault,

@@ -15,3 +15,5 @@ class Origin(msgspec.Struct, frozen=True):
     flow: str | None = None
     gateway_path: str | None = None
     gateway_key: str | None = None
+    body: bytes | None = None
+    """The raw request body, where the proxy hands it over in memory instead of sending it through the loopback."""

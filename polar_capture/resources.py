@@ -1,4 +1,5 @@
-"""Where the files beside the code are: `addons/` and `db/` in a checkout, `_addons` and `_db` inside an installed wheel."""
+"""Where the files beside the code are: `addons/` and `db/` in a checkout, `_addons` and `_db` inside an installed
+wheel."""
 
 from pathlib import Path
 

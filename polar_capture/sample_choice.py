@@ -46,6 +46,8 @@ class Chosen(msgspec.Struct):
     sample_index: int | None
     harness: str | None
     harness_version: str | None
+    started_at: float
+    branch: int
     call_ids: list[str]
     """Calls that train in it."""
     versions_known: bool
@@ -104,16 +106,16 @@ def _objection(
 def _candidates(captured: Store) -> list[Chosen]:
     columns = (
         Sample.id, Sample.strategy, Sample.session_id, Sample.group_id, Sample.verdict, Sample.reward,
-        Sample.policy_version_min, Session.sample_index, Session.harness, Session.harness_version, Sample.turn_spans,
+        Sample.policy_version_min, Session.sample_index, Session.harness, Session.harness_version, Session.started_at,
+        Sample.branch, Sample.turn_spans,
     )  # fmt: skip
-    query = (
-        sa.select(*columns)
-        .join(Session, Session.id == Sample.session_id)
-        .order_by(Sample.group_id, Session.started_at, Sample.session_id, Sample.branch)
-    )
+    query = sa.select(*columns).join(Session, Session.id == Sample.session_id)
     with captured.database.read.connect() as connection:
         rows = connection.execution_options(yield_per=1000).execute(query).mappings()
-        return [_candidate(dict(row)) for row in rows]
+        found = [_candidate(dict(row)) for row in rows]
+    # Not sorted by the database: each has its own order of letters, and of nulls.
+    found.sort(key=lambda one: (one.group_id is None, one.group_id or "", one.started_at, one.session_id, one.branch))
+    return found
 
 
 def _candidate(row: dict[str, Any]) -> Chosen:
@@ -173,7 +175,7 @@ def left_out_calls(
     columns = (Call.id, Call.session_id, Call.kind, Call.reason, Call.status, Call.completion_tokens)
     with captured.database.read.connect() as connection:
         of_strategy = sa.select(Sample.session_id, sa.func.max(Sample.reward)).where(Sample.strategy == strategy)
-        built = dict(connection.execute(of_strategy.group_by(Sample.session_id)))
+        built = dict(connection.execute(of_strategy.group_by(Sample.session_id)).all())
         seen = set()
         for call in connection.execution_options(yield_per=1000).execute(sa.select(*columns)):
             if choice.sql is not None and call.session_id not in own:

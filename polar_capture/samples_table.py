@@ -114,10 +114,35 @@ def _sample(row: sa.RowMapping) -> Sample:
     values = {name: row[name] for name in COLUMNS if name not in ("length", "policy_version_min", "policy_version_max")}
     values["turn_spans"] = [span(item) for item in _decoded(row["turn_spans"])]
     values["breaks"] = [break_record(item) for item in _decoded(row["breaks"])]
-    values["input_ids"] = np.array(_decoded(row["input_ids"]), np.int64).astype(np.int32)
-    values["loss_mask"] = np.array(_decoded(row["loss_mask"]), np.int64).astype(np.uint8)
-    values["logprobs"] = np.array(_decoded(row["logprobs"]), np.float32)
+    values["input_ids"] = _array(row["input_ids"], np.int32)
+    values["loss_mask"] = _digits(row["loss_mask"])
+    values["logprobs"] = _array(row["logprobs"], np.float32)
     return Sample(**values)
+
+
+def _digits(value: str | list[Any]) -> Any:
+    """A mask as uint8: JSON text of single digits is its own array."""
+    if isinstance(value, str):
+        text = np.frombuffer(value.encode(), np.uint8)[1:-1]
+        if (text[1::2] == ord(",")).all() and ((text[::2] >= ord("0")) & (text[::2] <= ord("9"))).all():
+            return text[::2] - np.uint8(ord("0"))
+    return _array(value, np.uint8)
+
+
+def _array(value: str | list[Any], dtype: type[np.generic]) -> Any:
+    """Numbers as an array of the dtype, null as NaN. ValueError for whole numbers that it can't hold.
+
+    JSON text is read without a Python object for each number, which is three times as fast.
+    """
+    if np.issubdtype(dtype, np.floating):
+        if isinstance(value, str):
+            return np.fromstring(value[1:-1].replace("null", "nan"), dtype, sep=",")
+        return np.array(value, dtype)
+    wide = np.fromstring(value[1:-1], np.int64, sep=",") if isinstance(value, str) else np.array(value, np.int64)
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    if len(wide) and not (limits.min <= wide.min() and wide.max() <= limits.max):
+        raise ValueError(f"a number from {wide.min()} to {wide.max()} does not fit into {np.dtype(dtype).name}")
+    return wide.astype(dtype)
 
 
 def _decoded(value: Any) -> Any:

@@ -141,7 +141,7 @@ class GatewayServer:
     async def _answer(self, request: web.BaseRequest, origin: Origin, path: str) -> web.StreamResponse:
         headers = _lowered(request)
         try:
-            body = await _read(request, headers)
+            body = await _read(request, headers, origin.body)
         except CallError as error:
             dialect = registry.spokesman(path, origin.host, headers)
             return await plain(request, dialect.error(error.fault))
@@ -219,9 +219,21 @@ def _no_route(wire: WireRequest) -> HttpAnswer:
     return dialect.error(Fault(FaultKind.NOT_FOUND, f"{wire.method} {wire.path} is not served here"))
 
 
-async def _read(request: web.BaseRequest, headers: dict[str, str]) -> bytes:
-    """The whole body, decoded. A body over the limit is read to its end all the same, so that the client sees our
-    answer."""
+async def _read(request: web.BaseRequest, headers: dict[str, str], handed: bytes | None) -> bytes:
+    """The whole body, decoded: `handed` over by the proxy, else read from the connection. One that is over the limit is
+    read to its end all the same, so that the client sees our answer."""
+    raw = handed if handed is not None else await _received(request)
+    if len(raw) > bodies.MAX_BODY:
+        raise bodies.too_large()
+    encoding = headers.get("content-encoding", "")
+    if not encoding:
+        return raw
+    if len(raw) > _BIG_BODY:
+        return await asyncio.get_running_loop().run_in_executor(None, bodies.decode, raw, encoding)
+    return bodies.decode(raw, encoding)
+
+
+async def _received(request: web.BaseRequest) -> bytes:
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
@@ -229,13 +241,7 @@ async def _read(request: web.BaseRequest, headers: dict[str, str]) -> bytes:
             chunks.append(chunk)
     if size > bodies.MAX_BODY:
         raise bodies.too_large()
-    body = b"".join(chunks)
-    encoding = headers.get("content-encoding", "")
-    if not encoding:
-        return body
-    if size > _BIG_BODY:
-        return await asyncio.get_running_loop().run_in_executor(None, bodies.decode, body, encoding)
-    return bodies.decode(body, encoding)
+    return b"".join(chunks)
 
 
 def _lowered(request: web.BaseRequest) -> dict[str, str]:

@@ -29,8 +29,10 @@ class Fingerprint:
     def __init__(self, ids: np.ndarray, _before: "Fingerprint | None" = None) -> None:
         self._ids = np.ascontiguousarray(ids, dtype="<i4")
         self._bytes = memoryview(self._ids).cast("B")
-        self._states = list(_before._states) if _before else [hashlib.blake2b(digest_size=_DIGEST)]
-        self.blocks = list(_before.blocks) if _before else []
+        self._states: list[hashlib.blake2b] = [hashlib.blake2b(digest_size=_DIGEST)]
+        self.blocks: list[bytes] = []
+        if _before is not None:
+            self._states, self.blocks = list(_before._states), list(_before.blocks)
         for start in range(len(self.blocks) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
             state = self._states[-1].copy()
             state.update(self._bytes[start * 4 : (start + BLOCK) * 4])

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 
 class SessionRecord(msgspec.Struct):
@@ -71,8 +72,8 @@ class CallRecord(msgspec.Struct, kw_only=True):
     request: bytes | None = None
     chat_request: bytes | None = None
     message: bytes | None = None
-    prompt_ids: list[int] | None = None
-    completion_ids: list[int] | None = None
+    prompt_ids: list[int] | np.ndarray | None = None
+    completion_ids: list[int] | np.ndarray | None = None
     logprobs: list[float] | None = None
     minted: list[str] = []
 
