@@ -77,7 +77,9 @@ def _write_parquet(path: Path, columns: dict[str, str], records: Iterable[dict[s
     except ModuleNotFoundError:
         raise Failure("Parquet files need pyarrow: pip install 'polar-capture[datasets]'") from None
     schema = pa.schema([(name, _arrow_type(pa, kind)) for name, kind in columns.items()])
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    # A dictionary of token ids costs most of the writing and saves nothing.
+    repeated = [name for name, kind in columns.items() if kind == "string"]
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeated) as writer:
         for batch in _batches(records):
             arrays = [_column(pa, [r.get(name) for r in batch], kind) for name, kind in columns.items()]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
