@@ -160,6 +160,7 @@ class Capture:
         original = flow.metadata.get("polar_url")
         if original is not None and flow.response is not None:
             flow.response.stream = True
+            flow.response.headers.pop("server", None)
             # The request has gone out: from here on its address is only for people's eyes.
             flow.request.url = original
             flow.request.headers.pop(FLOW_HEADER, None)

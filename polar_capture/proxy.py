@@ -12,6 +12,7 @@ from typing import Any
 from mitmproxy import options
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
+from sqlalchemy.engine import make_url
 
 from polar_capture import addon_options, resources
 from polar_capture.config import ServeConfig
@@ -79,7 +80,7 @@ def _ready(config: ServeConfig, runtime, master) -> Ready:
         proxy=runtime.proxy_url,
         control=f"http://127.0.0.1:{runtime.control_port}",
         ca=str(Home(config.home).ca),
-        db=config.db,
+        db=make_url(config.db).render_as_string(hide_password=True),
         gateway=gateway,
         web=web,
         pid=os.getpid(),
