@@ -55,10 +55,11 @@ def _run_postgres(database: Database, query: str) -> tuple[list[str], list[Seque
             assert isinstance(raw, psycopg.Connection)
             raw.read_only = True
             try:
-                # With a parameter list, even an empty one, the extended protocol is used: one statement, no `;
-                # COMMIT; DROP`.
-                cursor = raw.execute(query.encode(), (), prepare=True)
-                rows = cursor.fetchall() if cursor.description else []
+                # A cursor takes nothing but a query: COPY … TO PROGRAM reads as well, for PostgreSQL. Prepared, so that it
+                # is one statement: no `; COMMIT; DROP`.
+                raw.execute(f"DECLARE polar_rows NO SCROLL CURSOR FOR {query}".encode(), prepare=True)
+                cursor = raw.execute("FETCH ALL FROM polar_rows")
+                rows = cursor.fetchall()
                 return [column.name for column in cursor.description or ()], list(rows)
             finally:
                 raw.rollback()
