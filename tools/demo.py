@@ -132,10 +132,10 @@ def ends(ids: list[int]) -> str:
 
 def report(session: str, turns: list[dict[str, Any]]) -> str:
     lines = [f"session {session}: {len(turns)} calls by Pi {PI_VERSION}, answered by {turns[0]['model_served']}", ""]
-    for turn in turns:
+    for number, turn in enumerate(turns, 1):
         mean = sum(turn["logprobs"]) / len(turn["logprobs"])
         lines += [
-            f"  call {turn['seq']}  {turn['id']}  {turn['dialect']}, finish {turn['finish_reason']}, "
+            f"  call {number}  {turn['id']}  {turn['dialect']}, finish {turn['finish_reason']}, "
             f"{'trainable' if turn['trainable'] else 'not trainable: ' + str(turn['reason'])}",
             f"    prompt      {turn['prompt_tokens']:6,} tokens  {ends(turn['prompt_ids'])}",
             f"    completion  {turn['completion_tokens']:6,} tokens  {ends(turn['completion_ids'])}",
