@@ -55,8 +55,8 @@ def _run_postgres(database: Database, query: str) -> tuple[list[str], list[Seque
             assert isinstance(raw, psycopg.Connection)
             raw.read_only = True
             try:
-                # A cursor takes nothing but a query: COPY … TO PROGRAM reads as well, for PostgreSQL. Prepared, so that it
-                # is one statement: no `; COMMIT; DROP`.
+                # A cursor takes nothing but a query: COPY … TO PROGRAM reads as well, for PostgreSQL. Prepared, so
+                # that it is one statement: no `; COMMIT; DROP`.
                 raw.execute(f"DECLARE polar_rows NO SCROLL CURSOR FOR {query}".encode(), prepare=True)
                 cursor = raw.execute("FETCH ALL FROM polar_rows")
                 rows = cursor.fetchall()

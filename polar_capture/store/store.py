@@ -34,7 +34,11 @@ _IN_CHUNK = 500
 
 
 def open(
-    url_or_path: str | os.PathLike[str], *, create: bool = True, spool: Path | None = None, synchronous: str = "NORMAL"
+    url_or_path: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    spool: str | os.PathLike[str] | None = None,
+    synchronous: str = "NORMAL",
 ) -> "Store":
     """Opens a database, and creates its schema where there is none yet (`create`).
 
@@ -46,7 +50,7 @@ def open(
     database = Database(parse_url(url_or_path), synchronous=synchronous)
     try:
         prepare(database, create=create)
-        folder = SpoolFolder.of(database, spool)
+        folder = SpoolFolder.of(database, None if spool is None else Path(spool))
         replay_orphans(database, folder)
     except BaseException:
         database.dispose()
