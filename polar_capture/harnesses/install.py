@@ -64,13 +64,17 @@ def install_pypi(
     folder = cache_folder() / "pypi" / f"{package}-{version}"
 
     def fill(unfinished: Path) -> None:
-        # Scripts name their interpreter by its full path, so this environment is made under its final name at once;
-        # that it is whole is told by the folder's own rename, into which a link to it goes.
+        # Scripts name their interpreter by its full path, so the environment is made under its final name at once, and
+        # only a link to it goes into the folder whose renaming tells that all is whole.
         environment = folder.with_name(f"{folder.name}.environment")
         shutil.rmtree(environment, ignore_errors=True)
-        inside = venv_python(environment, python)
-        command = [str(inside), "-m", "pip", "install", "--disable-pip-version-check", f"{package}=={version}"]
-        run_logged(f"{package} {version}", command, unfinished, progress)
+        try:
+            inside = venv_python(environment, python)
+            command = [str(inside), "-m", "pip", "install", "--disable-pip-version-check", f"{package}=={version}"]
+            run_logged(f"{package} {version}", command, unfinished, progress)
+        except BaseException:
+            shutil.rmtree(environment, ignore_errors=True)
+            raise
         (unfinished / "environment").symlink_to(environment, target_is_directory=True)
 
     installed_once(folder, fill, f"{package} {version} from PyPI", progress)

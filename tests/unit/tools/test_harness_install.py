@@ -3,14 +3,16 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from polar_capture.harnesses import node
-from polar_capture.harnesses.install import InstallError, cache_folder, installed_once, run_logged
+from polar_capture.harnesses.install import InstallError, cache_folder, install_pypi, installed_once, run_logged
 
 
 def quiet(_: str) -> None:
@@ -135,3 +137,28 @@ def test_scripts_run_on_our_node_and_binaries_by_themselves(tmp_path: Path, monk
     monkeypatch.setattr(node, "node_bin", lambda progress: Path("/our/node"))
     assert node.launch_command(programs / "agent") == ["/our/node", str(programs / "agent")]
     assert node.launch_command(programs / "acorn") == [str(programs / "acorn")]
+
+
+@pytest.fixture
+def empty_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package `agent` 1.0 in a folder that pip looks into, and no other place to find one."""
+    metadata = "Metadata-Version: 2.1\nName: agent\nVersion: 1.0\n"
+    with zipfile.ZipFile(tmp_path / "agent-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("agent.py", "def main(): print('hello')\n")
+        wheel.writestr("agent-1.0.dist-info/METADATA", metadata)
+        wheel.writestr("agent-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("agent-1.0.dist-info/entry_points.txt", "[console_scripts]\nagent = agent:main\n")
+        wheel.writestr("agent-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("POLAR_CACHE", str(tmp_path / "cache with a space"))
+
+
+@pytest.mark.usefixtures("empty_package")
+def test_a_python_agent_gets_an_environment_of_its_own(tmp_path: Path) -> None:
+    program = install_pypi("agent", "1.0", "agent", progress=quiet)
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "hello\n"
+    with pytest.raises(InstallError, match="No matching distribution"):
+        install_pypi("agent", "2.0", "agent", progress=quiet)
+    left = [path.name for path in (tmp_path / "cache with a space" / "pypi").iterdir() if path.is_dir()]
+    assert sorted(left) == ["agent-1.0", "agent-1.0.environment"]
