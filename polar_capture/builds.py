@@ -40,8 +40,22 @@ class BuildReport(msgspec.Struct):
     sessions: list[SessionReport]
     groups: list[GroupReport]
 
+    def total(self) -> SessionReport:
+        """All sessions in one."""
+        total = SessionReport(session_id=f"all {len(self.sessions)}", strategy="")
+        for session in self.sessions:
+            for name in ("calls", "samples", "sampled_tokens", "trained_tokens", "empty_calls", "suspect_calls"):
+                setattr(total, name, getattr(total, name) + getattr(session, name))
+            for name in ("verdicts", "breaks", "reasons", "masked"):
+                getattr(total, name).update(getattr(session, name))
+        return total
+
     def as_json(self) -> dict[str, Any]:
-        return {"sessions": [s.as_json() for s in self.sessions], "groups": [g.as_json() for g in self.groups]}
+        return {
+            "sessions": [session.as_json() for session in self.sessions],
+            "groups": [group.as_json() for group in self.groups],
+            "total": self.total().as_json(),
+        }
 
 
 def build(

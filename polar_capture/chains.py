@@ -1,7 +1,7 @@
 """The chain state of a session: what was sampled in it before, and what a new call continues."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -11,11 +11,13 @@ import numpy as np
 from polar_capture.chat import ChatRequest, Choice, Message
 from polar_capture.chat_normal import normalise
 from polar_capture.dialects.base import Lookup, StoredTurn
+from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.lineage.turns import Restored
 from polar_capture.outcomes import SessionStatus
 from polar_capture.sessions import SessionState, SessionTable
 from polar_capture.store.codec import as_int32
+from polar_capture.store.records import StoreUnavailable
 
 T = TypeVar("T")
 
@@ -33,13 +35,13 @@ class ChainTurn(msgspec.Struct, frozen=True):
 
 
 class ChainSource(Protocol):
-    """The part of the store from which a session's chain state is read back."""
+    """The part of the store from which a session's chain state is read back. Its methods raise StoreUnavailable."""
 
     def session(self, session_id: str) -> dict[str, Any] | None: ...
 
     def last_seq(self, session_id: str) -> int: ...
 
-    def turns(self, session_id: str) -> Iterator[ChainTurn]: ...
+    def turns(self, session_id: str) -> Iterable[ChainTurn]: ...
 
     def session_of(self, ids: list[str]) -> str | None: ...
 
@@ -64,7 +66,8 @@ class Chains:
         self._loading: dict[str, asyncio.Future[SessionState]] = {}
 
     async def open(self, session_id: str) -> SessionState:
-        """The state of a session, known or new."""
+        """The state of a session, known or new. Raises CallError where it is not in memory and the store is away: its
+        numbering must not begin again."""
         state = self.table.get(session_id)
         if state is not None:
             return state
@@ -74,7 +77,11 @@ class Chains:
             loading = asyncio.ensure_future(loop.run_in_executor(self._reader, load, self._source, session_id))
             self._loading[session_id] = loading
             loading.add_done_callback(lambda _: self._loading.pop(session_id, None))
-        return self.table.add(await asyncio.shield(loading))
+        try:
+            return self.table.add(await asyncio.shield(loading))
+        except StoreUnavailable as error:
+            message = f"the session {session_id} cannot be looked up now: {error}"
+            raise CallError(Fault(FaultKind.UNAVAILABLE, message, retry_after="5")) from error
 
     async def session_of_ids(self, ids: list[str]) -> str | None:
         """The session in which one of these ids of ours was minted, the last id first."""

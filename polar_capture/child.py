@@ -53,6 +53,20 @@ def run(command: Sequence[str], environ: Mapping[str, str], *, kill_rest: bool =
     return shell_status(status)
 
 
+def finish(command: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run a command that ends what a harness has left running; that there was nothing to end is no fault."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            list(command),
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=10,
+            check=False,
+        )
+
+
 def end_group(group: int, patience: float = 5.0) -> None:
     """End every process of a group: SIGTERM, and SIGKILL for those still there after `patience` seconds."""
     deadline = time.monotonic() + patience

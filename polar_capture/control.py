@@ -37,6 +37,8 @@ class SessionChange(msgspec.Struct, forbid_unknown_fields=True):
     sample_index: int | None = None
     status: Literal["open", "completed", "failed", "timeout", "abandoned"] | None = None
     metadata: dict[str, Any] | None = None
+    harness: str | None = None
+    harness_version: str | None = None
 
 
 class NewReward(msgspec.Struct, forbid_unknown_fields=True):

@@ -48,7 +48,7 @@ class Break(enum.StrEnum):
     RETRY = "retry"
     TRUNCATED_TURN = "truncated_turn"
     EMPTY_TURN = "empty_turn"
-    CAPTURE_GAP = "capture_gap"  # a turn between them was delivered without ids: nothing is joined across it
+    CAPTURE_GAP = "capture_gap"  # a turn between them has no ids, or no row: nothing is joined across it
 
 
 class Verdict(enum.StrEnum):

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 DRAIN = 20.0
 """Seconds that running calls get at shutdown."""
 
+FORGET = 120.0
+"""Seconds after its last call until an ended session leaves the memory; a late call reads it back from the store."""
+
 
 class Runtime(Backend):
     """Everything behind the proxy's hooks. `start` and `stop` belong to one event loop."""
@@ -88,20 +91,25 @@ class Runtime(Backend):
         await asyncio.to_thread(self.writer.close, 30.0)
 
     async def _sweep(self) -> None:
-        """End the sessions that have been idle for too long."""
+        """End the sessions that have been idle for too long, and forget those that have ended."""
         while True:
             await asyncio.sleep(min(30.0, self.config.session_idle / 4))
             now = time.time()
             for state in self.chains.table:
-                if not state.ended and state.running == 0 and 0 < state.last_call_at < now - self.config.session_idle:
+                if state.running or not state.last_call_at:
+                    continue
+                if not state.ended and state.last_call_at < now - self.config.session_idle:
                     state.ended = True
-                    record = SessionRecord(
-                        state.id,
-                        started_at=state.last_call_at,
-                        status=SessionStatus.ABANDONED,
-                        ended_at=state.last_call_at,
+                    self.writer.session(
+                        SessionRecord(
+                            state.id,
+                            started_at=state.last_call_at,
+                            status=SessionStatus.ABANDONED,
+                            ended_at=state.last_call_at,
+                        )
                     )
-                    self.writer.session(record)
+                elif state.ended and state.last_call_at < now - FORGET:
+                    self.chains.table.forget(state.id)
 
     # --- the control host's backend ----------------------------------------------------------------------------------
 
@@ -127,6 +135,8 @@ class Runtime(Backend):
             status=change.status,
             ended_at=ended_at(change.status),
             extra=change.metadata,
+            harness=change.harness,
+            harness_version=change.harness_version,
         )
         await self._committed(self.writer.session(record))
         state = self.chains.table.get(session_id)

@@ -183,8 +183,20 @@ def left_out_calls(
             seen.add(call.session_id)
             if call.id not in exported:
                 manifest.calls_left_out[_why(*call[2:])] += 1
+        manifest.incomplete_sessions = _incomplete(connection, seen)
     manifest.sessions_not_built = len(seen - set(built))
     manifest.sessions_without_reward = sum(1 for session in seen & set(built) if built[session] is None)
+
+
+def _incomplete(connection: sa.Connection, sessions: set[str]) -> dict[str, list[int]]:
+    """The missing numbers in each session's order of arrival; sessions that miss none are not in it."""
+    rows = sa.func.count(sa.distinct(Call.seq))
+    query = sa.select(Call.session_id).group_by(Call.session_id).having(rows <= sa.func.max(Call.seq))
+    found = {}
+    for session in sorted(sessions.intersection(connection.execute(query).scalars())):
+        seqs = set(connection.execute(sa.select(Call.seq).where(Call.session_id == session)).scalars())
+        found[session] = sorted(set(range(max(seqs))) - seqs)
+    return found
 
 
 def _why(kind: str, reason: str | None, status: str, completion_tokens: int | None) -> str:

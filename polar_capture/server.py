@@ -62,8 +62,8 @@ class GatewayServer:
         self._expected[flow_id] = origin
         return f"{self._secret}.{flow_id}"
 
-    def flow_ended(self, flow_id: str, whole: bool) -> None:
-        """The proxy has sent the whole answer, or the client has left."""
+    def flow_ended(self, flow_id: str, whole: bool | None) -> None:
+        """The whole answer has been sent (True), the client has left (False), or nobody can tell (None)."""
         self._expected.pop(flow_id, None)
         attempt = self._unconfirmed.pop(flow_id, None)
         if attempt is not None:
@@ -189,6 +189,9 @@ class GatewayServer:
         attempt, streams = await gateway.attempt(dialect, route, wire, origin)
         call = attempt.call
         stream = dialect.stream(call.parsed, call.minter, self._model()) if streams else None
+        # Before the answer: the proxy may report its end while the last write is still being awaited here.
+        flow = origin.flow or f"direct-{id(request)}"
+        self._unconfirmed[flow] = attempt
         try:
             response = await deliver(
                 request,
@@ -199,12 +202,10 @@ class GatewayServer:
                 grace=gateway.grace,
             )
         except BaseException:
-            gateway.leave(attempt, False)
+            self.flow_ended(flow, False)
             raise
         if origin.flow is None:
-            gateway.leave(attempt, None)
-        else:
-            self._unconfirmed[origin.flow] = attempt
+            self.flow_ended(flow, None)
         return response
 
 

@@ -34,6 +34,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None = None
     reward_command: str | None = None
     extra: Mapping[str, str] = {}
+    inherited: Mapping[str, str] | None = None
+    """What the harness has of our own environment; None: all of it."""
+    harness: str | None = None
+    harness_version: str | None = None
+    finish: tuple[str, ...] = ()
+    """A command that ends what the harness leaves running."""
 
 
 def say(text: str) -> None:
@@ -91,15 +97,16 @@ def _token(home: Home) -> str | None:
 
 
 def _child_environment(run: Run, environ: Mapping[str, str]) -> dict[str, str]:
-    return {**environ, **run.extra}
+    return {**(environ if run.inherited is None else run.inherited), **run.extra}
 
 
 def _drive(run: Run, control: ControlClient, endpoint: Endpoint, environ: Mapping[str, str]) -> int:
     """Open the session, run the harness in it, close it, and let the reward command judge; the harness's status."""
     labels = {"task_id": run.task_id, "group_id": run.group_id}
+    named = {"harness": run.harness, "harness_version": run.harness_version}
     trusted = True
     try:
-        fields = {name: value for name, value in labels.items() if value is not None}
+        fields = {name: value for name, value in (labels | named).items() if value is not None}
         control.open_session(run.session, {"status": "open", **fields})
     except Refused as refused:
         if run.reward_command or any(labels.values()):
@@ -109,12 +116,14 @@ def _drive(run: Run, control: ControlClient, endpoint: Endpoint, environ: Mappin
     try:
         status = child.run(
             run.command,
-            child_environment(endpoint, environ) | dict(run.extra),
+            child_environment(endpoint, _child_environment(run, environ)) | dict(run.extra),
             kill_rest=run.reward_command is not None,
         )
     except Failure as failure:
         say(str(failure))
         status = failure.status
+    if run.finish:
+        child.finish(run.finish, _child_environment(run, environ))
     if trusted:
         try:
             ended = {"status": "failed" if status else "completed", "metadata": {"exit_status": status}}
@@ -153,5 +162,5 @@ def _conclude(run: Run, status: int, environ: Mapping[str, str], log: Path | Non
         say(line)
     if facts.captured:
         return status
-    say(capture_summary.why_nothing(facts, {**environ, **run.extra}, log))
+    say(capture_summary.why_nothing(facts, _child_environment(run, environ), log))
     return status or Exit.NOTHING

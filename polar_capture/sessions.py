@@ -4,6 +4,7 @@ session."""
 import enum
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import msgspec
 
@@ -100,7 +101,7 @@ class SessionTable:
         self._kept = kept
         self._states: OrderedDict[str, SessionState] = OrderedDict()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[SessionState]:
         return iter(list(self._states.values()))
 
     def get(self, session_id: str) -> SessionState | None:
@@ -108,6 +109,10 @@ class SessionTable:
         if state is not None:
             self._states.move_to_end(session_id)
         return state
+
+    def forget(self, session_id: str) -> None:
+        """Drop a state; the store has all of it."""
+        self._states.pop(session_id, None)
 
     def add(self, state: SessionState) -> SessionState:
         """Keep a state; of two made at once for one session, the first stays."""

@@ -174,6 +174,20 @@ def test_o_merge_08_helpers_are_left_out_and_counted(db, tmp_path):
     assert manifest(out)["calls_left_out"] == {"side": 2}
 
 
+def test_o_capture_06_an_incomplete_session_is_named_and_not_exported_as_a_whole(db, tmp_path):
+    first = opening(20)
+    db.session("s")
+    db.call("s", 0, first, [50, END])
+    db.call("s", 2, [*first, 50, END, *then(60)], [52, END])
+    db.reward("s", 1.0)
+    db.run("build")
+    out, result = export(db, tmp_path, "jsonl")
+    assert manifest(out)["incomplete_sessions"] == {"s": [1]}
+    assert "session s is incomplete: no row for call 1" in result.output
+    assert [r["length"] for r in records(out)] == [len(first) + 2]
+    assert manifest(out)["left_out"] == {"verdict_split": 1}
+
+
 def test_o_capture_07_aborted_calls_are_counted(db, tmp_path):
     db.two_turns("s", reward=1.0)
     db.call("s", 2, [1, 2, 3], [21], trainable=False, reason="aborted", finish_reason="abort", status="aborted")

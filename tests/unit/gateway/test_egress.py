@@ -7,9 +7,11 @@ from polar_capture.egress import Egress, Verdict, is_local
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "localhost.", "a.localhost", "127.0.0.1", "127.1", "0x7f000001", "2130706433", "::1", "[::1]", "0.0.0.0",
-     "::ffff:127.0.0.1", "169.254.169.254", "fe80::1%eth0", ""],
-)  # fmt: skip
+    [
+        *("localhost", "localhost.", "a.localhost", "127.0.0.1", "127.1", "0x7f000001", "2130706433", "0.0.0.0"),
+        *("::1", "[::1]", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1%eth0", ""),
+    ],
+)
 def test_every_spelling_of_this_machine_is_local(host):
     assert is_local(host)
 

@@ -29,7 +29,7 @@ def generations(running) -> list:
 
 @pytest.mark.parametrize("dialect", CALLS)
 @pytest.mark.parametrize("raw", [b"{not json", b"[]", b"", b"\xff\xfe", b'"text"', b"null"])
-async def test_o_errors_09_a_body_that_is_no_request_is_400_in_the_dialects_shape(running, dialect, raw):
+async def test_o_errors_09_a_body_that_is_no_request_is_400_of_the_dialect(running, dialect, raw):
     url, _ = CALLS[dialect].asking("hi")
     status, body, headers = await running.answer("POST", url, data=raw, headers={"content-type": "application/json"})
     assert status == 400

@@ -50,8 +50,10 @@ def said(*turns, answer=None, system="", tools=None, **body):
 def build(*rows, conversations=None, **options):
     """(samples, report) of the calls."""
     known = conversations or {}
-    samples, report = build_session("s", list(rows), BuildOptions(**options), known.get)
-    return list(samples), report
+    built = build_session("s", list(rows), BuildOptions(**options), known.get)
+    samples = list(built.samples())
+    assert built.trained == [int(sample.loss_mask.sum()) for sample in samples]
+    return samples, built.report
 
 
 def ids(sample: Sample):

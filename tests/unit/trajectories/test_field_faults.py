@@ -140,9 +140,11 @@ def test_o_capture_03_nothing_is_joined_across_a_call_without_ids():
     assert report.delivered_fraction == 4 / 7
 
 
-def test_o_capture_06_a_lost_call_is_named():
-    _, report = build(call("c0", FIRST, [50, 901]), call("c2", [*FIRST, 50, 901, *then(60)], [52, 901]))
+def test_o_capture_06_a_lost_call_is_named_and_nothing_is_joined_across_it():
+    samples, report = build(call("c0", FIRST, [50, 901]), call("c2", [*FIRST, 50, 901, *then(60)], [52, 901]))
     assert report.missing_seqs == [1]
+    assert [s.verdict for s in samples] == ["exact", "split"]
+    assert report.breaks == {"capture_gap": 1}
 
 
 def test_o_capture_07_aborted_generations_stay_out():
