@@ -129,6 +129,7 @@ def _plan(chosen: dict[str, Any]) -> "Plan":
 
 def _print(report: "BuildReport") -> None:
     columns = ["session", "calls", "samples", "verdicts", "breaks", "not trained", "sampled", "trained", "delivered"]
+    shown = [*report.sessions, report.total()] if len(report.sessions) > 1 else report.sessions
     print_table(
         columns,
         [
@@ -143,7 +144,7 @@ def _print(report: "BuildReport") -> None:
                 s.trained_tokens,
                 f"{s.delivered_fraction:.1%}",
             )
-            for s in report.sessions
+            for s in shown
         ],
         numeric=["calls", "samples", "sampled", "trained", "delivered"],
     )

@@ -71,4 +71,6 @@ def export(db: str, home: Home, as_json: bool, format: str, out: Path, **chosen:
         ],
         numeric=["count"],
     )
+    for session, missing in manifest.incomplete_sessions.items():
+        click.echo(f"session {session} is incomplete: no row for call {', '.join(map(str, missing))}")
     click.echo(f"{out} ({manifest.size} bytes, sha256 {manifest.sha256}), {out}.manifest.json")

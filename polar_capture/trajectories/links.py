@@ -61,7 +61,11 @@ def link_session(rows: Iterable[CallRow], conversations: Conversations = lambda 
     tree = SessionTree(TokenTree(), {}, [])
     latest: dict[str, Link] = {}
     gaps: dict[str, int] = {}
+    hole, last = -1, -1
     for row in _in_order(rows):
+        if row.seq > last + 1:
+            hole = row.seq - 1  # whose call it was that has no row is not known: a gap for every agent
+        last = row.seq
         if not row.has_ids:
             tree.without_ids.append(row)
             if row.status == "ok" and row.kind == "turn":
@@ -70,7 +74,7 @@ def link_session(rows: Iterable[CallRow], conversations: Conversations = lambda 
         place = tree.tokens.add(row)
         place.row = msgspec.structs.replace(row, prompt_ids=_HELD)
         link = Link(place)
-        _attach(tree, link, latest.get(row.agent), gaps.get(row.agent, -1), conversations)
+        _attach(tree, link, latest.get(row.agent), max(gaps.get(row.agent, -1), hole), conversations)
         tree.links[row.id] = link
         if row.kind == "turn":
             latest[row.agent] = link
