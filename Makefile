@@ -3,9 +3,9 @@
 SHELL := /bin/sh
 export POLAR_CACHE := $(or $(POLAR_CACHE),$(CURDIR)/.cache)
 PYTHON := .venv/bin/python
-# A user's own engine, by the name that polar-capture knows too. Demo and tests then need no .venv-engine.
+# A user's own vLLM, by the name that polar-capture knows too: demo and proxy then need no .venv-engine. Tests need the
+# driver model; POLAR_ENGINE_URL is a server that has it (tools/engine/README.md).
 UPSTREAM ?= $(or $(POLAR_UPSTREAM),$(POLAR_ENGINE_URL))
-NEEDED := $(if $(UPSTREAM),setup,setup engine)
 
 .PHONY: help setup engine demo test test-all test-sdk test-engine test-harness test-crash lint serve web bench lock clean
 
@@ -24,38 +24,40 @@ engine: .venv-engine/.ready ## .venv-engine with vLLM for the CPU, and the tiny 
 	@python=$$(sh tools/find_python.sh 3.11) && "$$python" tools/environments.py engine
 
 # Both environments at once; each does nothing when it is there already.
-.PHONY: everything
-everything:
-	@$(MAKE) --no-print-directory -j2 $(NEEDED)
+.PHONY: for-use for-tests
+for-use:
+	@$(MAKE) --no-print-directory -j2 setup $(if $(UPSTREAM),,engine)
+for-tests:
+	@$(MAKE) --no-print-directory -j2 setup $(if $(POLAR_ENGINE_URL),,engine)
 
-demo: everything ## a real agent through the proxy, on a real vLLM: what was captured
+demo: for-use ## a real agent through the proxy, on a real vLLM: what was captured
 	@$(PYTHON) tools/demo.py $(if $(UPSTREAM),--upstream "$(UPSTREAM)")
 
-test: everything ## all checks and tests but the slow ones
+test: for-tests ## all checks and tests but the slow ones
 	@$(PYTHON) tools/test.py
 
-test-all: everything ## all checks and tests
+test-all: for-tests ## all checks and tests
 	@$(PYTHON) tools/test.py --slow
 
 test-sdk: setup ## the official clients against the proxy
 	@$(PYTHON) tools/test.py --slow sdk
 
-test-engine: everything ## what only a real vLLM shows
+test-engine: for-tests ## what only a real vLLM shows
 	@$(PYTHON) tools/test.py --slow engine
 
-test-harness: everything ## real agents; HARNESS=NAME for one of them
+test-harness: for-tests ## real agents; HARNESS=NAME for one of them
 	@$(PYTHON) tools/test.py --slow harness $(if $(HARNESS),--harness "$(HARNESS)")
 
-test-crash: everything ## kill the proxy at its worst moments
+test-crash: for-tests ## kill the proxy at its worst moments
 	@$(PYTHON) tools/test.py --slow crash
 
 lint: setup ## ruff and mypy
 	@$(PYTHON) tools/test.py lint
 
-serve: everything ## the proxy on 127.0.0.1:8080, with UPSTREAM=URL or an engine of its own
+serve: for-use ## the proxy on 127.0.0.1:8080, with UPSTREAM=URL or an engine of its own
 	@$(PYTHON) tools/serve_proxy.py $(if $(UPSTREAM),--upstream "$(UPSTREAM)")
 
-web: everything ## the same with mitmproxy's web interface
+web: for-use ## the same with mitmproxy's web interface
 	@$(PYTHON) tools/serve_proxy.py --web $(if $(UPSTREAM),--upstream "$(UPSTREAM)")
 
 bench: setup ## what the proxy costs, in a table

@@ -27,9 +27,10 @@ def main() -> int:
             proxy = subprocess.Popen(command)
             try:
                 return proxy.wait()
-            except BaseException:  # Ctrl-C has reached the proxy too, which then drains
-                if proxy.poll() is None:
-                    proxy.terminate()
+            except KeyboardInterrupt:
+                return proxy.wait()  # Ctrl-C has reached it too, and it drains; a second signal would cut that short
+            except BaseException:
+                proxy.terminate()
                 proxy.wait()
                 raise
     except EngineError as error:
