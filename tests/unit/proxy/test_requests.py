@@ -88,7 +88,7 @@ async def test_o_transport_04_screenshots_of_24_mb_pass_and_too_much_is_413(runn
 
 
 async def raw_exchange(running: Proxy, host: str, payload: list[bytes]) -> bytes:
-    """Send raw bytes inside an intercepted tunnel, a pause after each piece; what comes back until the peer is quiet."""
+    """Send raw bytes inside an intercepted tunnel, a pause after each piece; what comes back until all is quiet."""
     reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
     writer.write(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\nProxy-Authorization: Basic czE6\r\n\r\n".encode())
     assert b"200" in await reader.readuntil(b"\r\n\r\n")
