@@ -32,9 +32,9 @@ T = TypeVar("T")
 class Generation(msgspec.Struct, kw_only=True):
     """One answered request.
 
-    `sampling` holds the sampling fields as they were sent, `body_sent` the whole body, `upstream_ms` the time of the
-    answering exchange in milliseconds. `limit` is how many tokens could be sampled at most; `clamped`: fewer than the
-    client asked for.
+    `sampling` holds the sampling fields as they were sent, `body_sent` the body without prompt ids, `upstream_ms` the
+    time of the answering exchange in milliseconds. `limit` is how many tokens could be sampled at most; `clamped`:
+    fewer than the client asked for.
     """
 
     completion: Completion
@@ -46,6 +46,8 @@ class Generation(msgspec.Struct, kw_only=True):
     logprobs_mode: str | None = None
     limit: int | None = None
     endings: frozenset[int] = frozenset()
+    ids_refused: bool = False
+    """The server answered 400 to the prompt ids, and then to the messages alone."""
 
     def check(self, choice: Choice) -> tuple[Reason | None, list[Warning]]:
         """`integrity.check` of one of its choices, with all that is known."""
@@ -68,6 +70,7 @@ class _Request(msgspec.Struct):
     session: str
     asked: dict[str, Any]
     fitted: int | None = None
+    ids_refused: bool = False
 
 
 class _Sent(msgspec.Struct, frozen=True):
@@ -138,6 +141,30 @@ class Engine:
         """The exact number of prompt tokens of `chat`, by the engine's own template and tokenizer. Raises CallError."""
         return await self._ask(lambda upstream: self._servers.count(upstream, chat))
 
+    async def render(self, chat: ChatRequest, *, add_generation_prompt: bool = True, session: str = "") -> list[int]:
+        """The prompt ids of `chat` by the template and tokenizer of the session's engine. Raises CallError."""
+        return await self._ask(
+            lambda upstream: self._servers.render(upstream, chat, add_generation_prompt=add_generation_prompt), session
+        )
+
+    def template_options(self, chat: ChatRequest, session: str = "") -> dict[str, Any]:
+        """The chat_template_kwargs that the session's engine gets for `chat`."""
+        upstream = self._pool.choose(session)
+        return wire.template_kwargs(chat, upstream.can if upstream else wire.Abilities())
+
+    def takes_prompt_ids(self, session: str = "") -> str | None:
+        """The URL of the session's engine, where it samples from given prompt ids; else None."""
+        upstream = self._pool.choose(session)
+        return upstream.url if upstream is not None and upstream.takes_prompt_ids else None
+
+    def distrust_prompt_ids(self, url: str) -> None:
+        """Send this engine no prompt ids any more: it has answered for others."""
+        self._servers.distrust_prompt_ids(url)
+
+    def require_prompt_ids(self) -> None:
+        """Raises probe.NoPromptIds where an engine that was checked does not take prompt ids."""
+        self._servers.require_prompt_ids()
+
     async def detokenize(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens included, for people's eyes. Raises CallError."""
         return await self._ask(lambda upstream: self._servers.detokenize(upstream, ids))
@@ -192,6 +219,10 @@ class Engine:
             if status in (400, 422) and may_fit and await self._fit(request, sent):
                 may_fit = False
                 continue
+            if status in (400, 422) and request.prompt_ids is not None:
+                # Whatever is wrong with the ids (a vocabulary, the window), the messages may do.
+                request.prompt_ids, request.ids_refused, request.fitted = None, True, None
+                continue
             raise CallError(await self._fault(request, sent))
 
     async def _send(self, request: _Request) -> _Sent:
@@ -231,12 +262,12 @@ class Engine:
             model=self._servers.name(upstream, request.chat.model),
             sampling=sampling,
             can=upstream.can,
-            prompt_ids=request.prompt_ids,
         )
+        wanted = body if request.prompt_ids is None else wire.with_prompt_ids(body, request.prompt_ids)
         began = time.perf_counter()
         upstream.running += 1
         try:
-            reply = await self._transport.exchange("POST", upstream.url + "/v1/chat/completions", body)
+            reply = await self._transport.exchange("POST", upstream.url + "/v1/chat/completions", wanted)
         finally:
             upstream.running -= 1
         return _Sent(upstream, reply, body, sampling, (time.perf_counter() - began) * 1000, weights)
@@ -299,6 +330,7 @@ class Engine:
             logprobs_mode=upstream.logprobs_mode,
             limit=limit,
             endings=frozenset(upstream.endings),
+            ids_refused=request.ids_refused,
         )
 
     async def _prompt_size(self, upstream: Upstream, request: _Request) -> int | None:

@@ -34,6 +34,8 @@ class Upstream(msgspec.Struct, eq=False):
     """raw_logprobs or processed_logprobs; None: not found out yet."""
     checked: bool = False
     """A probe has seen token ids and logprobs."""
+    takes_prompt_ids: bool = False
+    """It samples from the ids that a chat request brings (kv_transfer_params.prompt_token_ids)."""
     tells_weights: bool = False
     """GET /weight_info works."""
     refuses_overrun: bool = False

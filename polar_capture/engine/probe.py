@@ -8,7 +8,7 @@ from polar_capture.engine.answers import NotAnAnswer, decode
 from polar_capture.engine.pool import ServedModel, Upstream
 from polar_capture.engine.refusals import fault_of
 from polar_capture.engine.transport import Cut, TimedOut, Transport, Unreachable
-from polar_capture.engine.wire import abilities, encode
+from polar_capture.engine.wire import abilities, encode, with_prompt_ids
 
 PATIENCE = 60.0
 """Seconds for the first generation of a server that has just started and may still compile."""
@@ -19,6 +19,10 @@ QUICK = 10.0
 
 class NoTokenIds(Exception):
     """The server answers without token ids or without usable logprobs; the message says what to do."""
+
+
+class NoPromptIds(NoTokenIds):
+    """The server does not sample from given prompt ids, which exact continuation needs; the message says what to do."""
 
 
 class ModelNotServed(Exception):
@@ -117,9 +121,15 @@ _FORCED = {"logit_bias": {"0": 100}, "max_tokens": 1}
 _GREEDY = {"max_tokens": 3}
 """For servers that refuse logit_bias: with top_k 1 processed logprobs are 0, raw ones hardly three times."""
 
+_PROMPT_IDS = [1, 2, 1, 3, 1]
+"""No template writes these, and every vocabulary has them: a prompt that is echoed as this was taken as ids."""
+
 
 async def _sample(transport: Transport, upstream: Upstream, name: str | None) -> str:
-    """Sample a token or three, and see what comes with them; the logprobs mode."""
+    """Sample a token or three, and see what comes with them: the logprobs mode, and whether prompt ids are taken.
+
+    One generation finds out both.
+    """
     body: dict[str, Any] = {
         "messages": [{"role": "user", "content": "hi"}],
         "temperature": 1.0,
@@ -133,9 +143,15 @@ async def _sample(transport: Transport, upstream: Upstream, name: str | None) ->
     if name is not None:
         body["model"] = name
     url = upstream.url + "/v1/chat/completions"
-    reply = await transport.exchange("POST", url, encode(body | _FORCED), timeout=PATIENCE)
-    if reply.status in (400, 422):
-        reply = await transport.exchange("POST", url, encode(body | _GREEDY), timeout=PATIENCE)
+    tries = (
+        with_prompt_ids(encode(body | _FORCED), _PROMPT_IDS),
+        encode(body | _FORCED),
+        encode(body | _GREEDY),
+    )
+    for asked in tries:
+        reply = await transport.exchange("POST", url, asked, timeout=PATIENCE)
+        if reply.status not in (400, 422):
+            break
     if reply.status != 200:
         message = fault_of(reply.status, reply.headers, reply.body).message
         raise (NotReady if reply.status in (429, 503) else NotChecked)(message)
@@ -152,6 +168,7 @@ async def _sample(transport: Transport, upstream: Upstream, name: str | None) ->
         )
     if choice.logprobs is None:
         raise NoTokenIds(f"{server} returns no logprobs: start vLLM without options that turn them off")
+    upstream.takes_prompt_ids = completion.prompt_token_ids == _PROMPT_IDS
     return _mode(choice.logprobs, server)
 
 

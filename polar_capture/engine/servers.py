@@ -59,6 +59,21 @@ class Servers:
         modes = {u.logprobs_mode for u in self._pool.upstreams} - {None}
         return next(iter(modes)) if len(modes) == 1 else "raw_logprobs" if modes else None
 
+    def distrust_prompt_ids(self, url: str) -> None:
+        for upstream in self._pool.upstreams:
+            if upstream.url == url:
+                upstream.takes_prompt_ids = False
+
+    def require_prompt_ids(self) -> None:
+        """Raises probe.NoPromptIds where a server that was checked does not sample from given prompt ids."""
+        for upstream in self._pool.upstreams:
+            if upstream.checked and not upstream.takes_prompt_ids:
+                version = f"vLLM {upstream.version}" if upstream.version else "a server that tells no version"
+                raise probe.NoPromptIds(
+                    f"{upstream.url} ({version}) does not sample from given prompt ids, which --continuation exact "
+                    "needs: serve the model with vLLM 0.32 or newer, or use --continuation auto"
+                )
+
     def unavailable(self, reason: str) -> CallError:
         urls = ", ".join(upstream.url for upstream in self._pool.upstreams)
         return CallError(Fault(FaultKind.UNAVAILABLE, f"no engine can be reached at {urls}: {reason}", retry_after="5"))
@@ -70,6 +85,17 @@ class Servers:
         body = wire.tokenize_body(chat, model=self.name(upstream, chat.model), can=upstream.can)
         reply = await self._transport.exchange("POST", upstream.url + "/tokenize", body, timeout=COUNT_SECONDS)
         return _field(reply, "count", int)
+
+    async def render(self, upstream: Upstream, chat: ChatRequest, *, add_generation_prompt: bool) -> list[int]:
+        """The prompt ids of a chat, by POST /tokenize."""
+        body = wire.tokenize_body(
+            chat,
+            model=self.name(upstream, chat.model),
+            can=upstream.can,
+            add_generation_prompt=add_generation_prompt,
+        )
+        reply = await self._transport.exchange("POST", upstream.url + "/tokenize", body, timeout=COUNT_SECONDS)
+        return _field(reply, "tokens", list[int])
 
     async def detokenize(self, upstream: Upstream, ids: Sequence[int]) -> str:
         body = wire.encode({"model": self.name(upstream), "tokens": ids})

@@ -38,13 +38,8 @@ def chat_body(
     model: str,
     sampling: Mapping[str, Any],
     can: Abilities,
-    prompt_ids: Sequence[int] | None = None,
 ) -> bytes:
-    """The body of POST /v1/chat/completions.
-
-    `sampling` comes from `sampling.explicit`. With `prompt_ids` the engine samples from exactly these ids (vLLM ≥ 0.32;
-    older ones ignore the field: compare prompt_token_ids in the answer); the messages must be there all the same.
-    """
+    """The body of POST /v1/chat/completions. `sampling` comes from `sampling.explicit`."""
     body = _prompt_fields(chat, model, can)
     if chat.tools:
         # vLLM refuses a tool_choice without tools.
@@ -67,14 +62,24 @@ def chat_body(
     }
     if can.weight_versions:
         body["return_weight_versions"] = True
-    if prompt_ids is not None:
-        body["kv_transfer_params"] = {"prompt_token_ids": prompt_ids}
     return encode(body)
 
 
-def tokenize_body(chat: ChatRequest, *, model: str, can: Abilities) -> bytes:
-    """The body of POST /tokenize that counts the prompt of `chat_body` for the same request."""
-    return encode(_prompt_fields(chat, model, can))
+def with_prompt_ids(body: bytes, prompt_ids: Sequence[int]) -> bytes:
+    """A `chat_body` whose answer is sampled from exactly these ids, its messages unread (vLLM ≥ 0.32).
+
+    Older servers ignore the field without a word: compare prompt_token_ids in the answer.
+    """
+    ids = msgspec.json.encode(prompt_ids)
+    return b"".join((body[:-1], b',"kv_transfer_params":{"prompt_token_ids":', ids, b"}}"))
+
+
+def tokenize_body(chat: ChatRequest, *, model: str, can: Abilities, add_generation_prompt: bool = True) -> bytes:
+    """The body of POST /tokenize that renders the prompt of `chat_body` for the same request."""
+    body = _prompt_fields(chat, model, can)
+    if not add_generation_prompt:
+        body["add_generation_prompt"] = False
+    return encode(body)
 
 
 def encode(value: Any) -> bytes:
@@ -93,8 +98,8 @@ def _prompt_fields(chat: ChatRequest, model: str, can: Abilities) -> dict[str, A
     """All that decides the prompt: equal in a chat request and its /tokenize request."""
     body: dict[str, Any] = {"model": model, "messages": [_message(m, can) for m in chat.messages]}
     if chat.tools:  # never []: vLLM answers 400
-        body["tools"] = [_tool(tool) for tool in chat.tools]
-    kwargs = _template_kwargs(chat, can)
+        body["tools"] = [tool_object(tool) for tool in chat.tools]
+    kwargs = template_kwargs(chat, can)
     if kwargs:
         body["chat_template_kwargs"] = kwargs
     if chat.continue_final:
@@ -103,7 +108,7 @@ def _prompt_fields(chat: ChatRequest, model: str, can: Abilities) -> dict[str, A
     return body
 
 
-def _template_kwargs(chat: ChatRequest, can: Abilities) -> dict[str, Any]:
+def template_kwargs(chat: ChatRequest, can: Abilities) -> dict[str, Any]:
     """/tokenize knows no reasoning_effort, so what vLLM makes of it in a chat request is spelt out for both."""
     kwargs: dict[str, Any] = {}
     effort = _effort(chat.effort, can)
@@ -167,7 +172,8 @@ def _part(part: TextPart | MediaPart) -> dict[str, Any]:
     return {"type": part.kind, part.kind: part.value}
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def tool_object(tool: Tool) -> dict[str, Any]:
+    """A tool as vLLM takes it."""
     function: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description

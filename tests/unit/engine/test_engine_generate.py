@@ -46,6 +46,35 @@ async def test_exact_prompt_ids_are_used_by_servers_that_know_them(honoured, pro
         assert completion.prompt_token_ids == (prompt or toy.render(double.chats[0].body))
 
 
+async def test_prompt_ids_are_not_in_the_body_that_is_kept():
+    async with Double() as double, engine_on(double) as engine:
+        generation = await engine.generate(chat(), prompt_ids=[1, 7, 9])
+        assert generation.completion.prompt_token_ids == [1, 7, 9]
+        assert b"kv_transfer_params" not in generation.body_sent
+        assert not generation.ids_refused
+
+
+async def test_where_the_ids_are_refused_the_messages_are_asked_alone():
+    def refuses(body, _number):
+        return Step(status=400, error="Token id 9 is out of vocabulary") if "kv_transfer_params" in body else None
+
+    async with Double(refuses) as double, engine_on(double) as engine:
+        generation = await engine.generate(chat(), prompt_ids=[1, 7, 9])
+        assert generation.ids_refused
+        assert generation.completion.prompt_token_ids == toy.render(double.chats[0].body)
+        assert len(double.chats) == 2
+
+
+async def test_a_render_is_the_prompt_of_the_same_chat():
+    async with Double() as double, engine_on(double) as engine:
+        request = chat("What is it?")
+        prompt = (await engine.generate(request)).completion.prompt_token_ids
+        assert await engine.render(request) == prompt
+        closed = await engine.render(request, add_generation_prompt=False)
+        assert prompt[: len(closed)] == closed
+        assert len(prompt) > len(closed)
+
+
 @pytest.mark.parametrize("missing", ["prompt_token_ids", "token_ids"])
 async def test_o_capture_03_missing_ids_stay_missing_and_nothing_is_tokenised(missing):
     async with Double([Step(missing=[missing])]) as double, engine_on(double) as engine:

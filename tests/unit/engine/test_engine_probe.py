@@ -3,7 +3,7 @@
 import pytest
 
 from polar_capture.engine.client import Engine
-from polar_capture.engine.probe import ModelNotServed, NoTokenIds
+from polar_capture.engine.probe import ModelNotServed, NoPromptIds, NoTokenIds
 from tests.double import Double, Step
 from tests.unit.engine.build import until
 
@@ -86,3 +86,52 @@ async def test_a_server_that_is_down_at_the_start_is_checked_when_it_is_up(caplo
     assert (engine.model, engine.window) == ("toy", 4096)
     await engine.close()
     await double.stop()
+
+
+@pytest.mark.parametrize("honours", [True, False])
+async def test_one_generation_also_tells_whether_prompt_ids_are_taken(honours):
+    async with Double(honour_prompt_ids=honours) as double:
+        engine = await started(double)
+        assert engine.takes_prompt_ids() == (double.url if honours else None)
+        assert len(double.chats) == 1
+        if honours:
+            engine.require_prompt_ids()
+        else:
+            with pytest.raises(NoPromptIds, match=r"vLLM 0\.32\.0.*--continuation exact needs.*--continuation auto"):
+                engine.require_prompt_ids()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step(status=400, error="kv_transfer_params: Extra inputs are not permitted"),
+        Step(prompt_token_ids=[1, 2, 3]),
+    ],
+)
+async def test_a_server_that_refuses_prompt_ids_or_echoes_others_does_not_take_them(step):
+    async with Double(lambda body, _n: step if "kv_transfer_params" in body else None) as double:
+        engine = await started(double)
+        assert engine.takes_prompt_ids() is None
+        assert engine.logprobs_mode == "raw_logprobs"
+
+
+async def test_an_engine_that_answered_for_other_ids_gets_none_any_more():
+    async with Double() as good, Double() as bad:
+        engine = Engine([good.url, bad.url])
+        try:
+            await engine.start()
+            engine.distrust_prompt_ids(bad.url)
+            taken = {engine.takes_prompt_ids(f"s{n}") for n in range(50)}
+        finally:
+            await engine.close()
+        assert taken == {good.url, None}
+
+
+async def test_an_engine_that_is_down_is_not_said_to_lack_anything():
+    engine = Engine(["http://127.0.0.1:9"])
+    try:
+        await engine.start()
+        engine.require_prompt_ids()
+        assert engine.takes_prompt_ids() is None
+    finally:
+        await engine.close()

@@ -8,13 +8,21 @@ from hypothesis import strategies as st
 
 from polar_capture.chat import ChatRequest, MediaPart, Message, Sampling, TextPart, Tool, ToolCall, ToolChoice
 from polar_capture.engine.sampling import explicit
-from polar_capture.engine.wire import Abilities, abilities, arguments_object, chat_body, encode, tokenize_body
+from polar_capture.engine.wire import (
+    Abilities,
+    abilities,
+    arguments_object,
+    chat_body,
+    encode,
+    tokenize_body,
+    with_prompt_ids,
+)
 
 NEW = abilities("0.32.0")
 
 
-def sent(chat: ChatRequest, can: Abilities = NEW, **more):
-    return json.loads(chat_body(chat, model="toy", sampling=explicit(chat.sampling, {}), can=can, **more))
+def sent(chat: ChatRequest, can: Abilities = NEW):
+    return json.loads(chat_body(chat, model="toy", sampling=explicit(chat.sampling, {}), can=can))
 
 
 def user(text="hi") -> Message:
@@ -139,7 +147,8 @@ def test_prefill_continues_the_last_message():
 
 
 def test_exact_prompt_ids_are_sent_beside_the_messages():
-    body = sent(ChatRequest(messages=[user()]), prompt_ids=[1, 2, 3])
+    chat = ChatRequest(messages=[user()])
+    body = json.loads(with_prompt_ids(chat_body(chat, model="toy", sampling={}, can=NEW), [1, 2, 3]))
     assert body["kv_transfer_params"] == {"prompt_token_ids": [1, 2, 3]}
     assert body["messages"]
 
