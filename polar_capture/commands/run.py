@@ -1,18 +1,22 @@
 """`polar-capture run`"""
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from polar_capture.commands import options
+from polar_capture.commands.preset import Choice, prepared, preset_options
 from polar_capture.config import ConfigError, check_session_id
 from polar_capture.environment import proxy_addresses
 from polar_capture.home import Home
 from polar_capture.launch import worker_for
 from polar_capture.naming import new_session_id
+
+if TYPE_CHECKING:
+    from polar_capture import session_run
 
 SHARED = {"key"}
 """Options of `serve` that also matter with a proxy that runs already."""
@@ -35,8 +39,7 @@ SHARED = {"key"}
     metavar="CMD",
     help='Evaluator, run when the agent is dead: last-line number, JSON {"reward": …}, or its status (0 is 1, else 0).',
 )
-@click.option("--harness", metavar="NAME", help="Compose the command from this preset.")
-@click.option("--prompt", metavar="TEXT", help="What the preset is asked to do.")
+@preset_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(
@@ -48,8 +51,6 @@ def run(
     task: str | None,
     group: str | None,
     reward_cmd: str | None,
-    harness: str | None,
-    prompt: str | None,
     command: tuple[str, ...],
     **given: Any,
 ) -> None:
@@ -60,10 +61,12 @@ def run(
     """
     from polar_capture import session_run
 
-    command, extra = _command(command, harness, prompt, home)
+    choice = _choice(command, {name: given.pop(name) for name in Choice.__struct_fields__})
+    if not (choice or command):
+        raise ConfigError("no command: polar-capture run [OPTIONS] -- COMMAND…, or --harness NAME --prompt TEXT")
     plan = session_run.Run(
         command=command,
-        session=check_session_id(session) if session else new_session_id(harness or command[0]),
+        session=check_session_id(session) if session else new_session_id(choice.harness if choice else command[0]),
         home=home,
         db=db,
         db_named=ctx.get_parameter_source("db") is not ParameterSource.DEFAULT,
@@ -71,34 +74,47 @@ def run(
         task_id=task,
         group_id=group,
         reward_command=reward_cmd,
-        extra=extra,
     )
+    if choice is None:
+        ctx.exit(_start(ctx, plan, proxy, db, given))
+    with prepared(choice, command, home, plan.session, os.environ) as launch:
+        plan = msgspec.structs.replace(
+            plan,
+            command=launch.command,
+            inherited=launch.inherited,
+            extra=launch.environment,
+            harness=launch.harness,
+            harness_version=launch.version,
+            finish=launch.finish,
+        )
+        status = _start(ctx, plan, proxy, db, given)
+    ctx.exit(status)
+
+
+def _start(ctx: click.Context, plan: "session_run.Run", proxy: str | None, db: str, given: dict[str, Any]) -> int:
+    from polar_capture import session_run
+
     if proxy:
         _check_no_private_options(ctx, given)
         address, own_key = worker_for(plan.session, proxy_addresses(proxy))
-        ctx.exit(session_run.with_running_proxy(plan, address, given["key"] or own_key))
+        return session_run.with_running_proxy(plan, address, given["key"] or own_key)
     from polar_capture.commands.serve import check_proxy_is_possible
 
     check_proxy_is_possible()
-    config = options.serve_config(db, home, control_token=home.control_token(), options=given)
-    ctx.exit(session_run.with_private_proxy(plan, config, os.environ))
+    config = options.serve_config(db, plan.home, control_token=plan.home.control_token(), options=given)
+    return session_run.with_private_proxy(plan, config, os.environ)
 
 
-def _command(
-    command: tuple[str, ...], harness: str | None, prompt: str | None, home: Home
-) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The command to run and what it needs in its environment besides the proxy."""
-    if harness is None:
-        if prompt is not None:
-            raise ConfigError("--prompt is for a preset: name it with --harness NAME")
-        if not command:
-            raise ConfigError("no command: polar-capture run [OPTIONS] -- COMMAND…, or --harness NAME --prompt TEXT")
-        return command, {}
-    if prompt is None:
-        raise ConfigError(f"--harness {harness} needs --prompt TEXT")
-    from polar_capture.commands.preset import compose
-
-    return compose(harness, prompt, command, home)
+def _choice(command: tuple[str, ...], given: dict[str, Any]) -> Choice | None:
+    """What the user wants of a preset; None: a command of their own."""
+    if given["harness"] is None:
+        for name in ("prompt", "dialect", "harness_model", "harness_home", "harness_env", "resume"):
+            if given[name]:
+                raise ConfigError(f"--{name.replace('_', '-')} is for a preset: name it with --harness NAME")
+        return None
+    if given["prompt"] is None:
+        raise ConfigError(f"--harness {given['harness']} needs --prompt TEXT")
+    return Choice(**given)
 
 
 def _check_no_private_options(ctx: click.Context, given: dict[str, Any]) -> None:

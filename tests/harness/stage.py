@@ -1,0 +1,150 @@
+"""One real harness, run for real: `polar-capture run --harness NAME` in a clean environment, and what was captured."""
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from polar_capture import store as stores
+from polar_capture.harnesses.install import cache_folder
+from tests.double.process import Running, running
+from tests.double.script import Script
+
+PROOF = "proof.txt"
+POLAR = (sys.executable, "-m", "polar_capture")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYENV_ROOT", "PYTHON312")
+"""What a harness may have of the shell that runs the tests."""
+
+
+class Ran(msgspec.Struct):
+    """What one run of a harness came to. `calls` are the rows in order, arrays as lists."""
+
+    status: int
+    output: str
+    seconds: float
+    calls: list[dict[str, Any]]
+    session: dict[str, Any]
+    proof: str
+    """What the harness's tool has written."""
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        return [call for call in self.calls if call["kind"] == "turn" and call["status"] == "ok"]
+
+    @property
+    def sides(self) -> list[dict[str, Any]]:
+        return [call for call in self.calls if call["kind"] == "side"]
+
+
+class Stage:
+    """A folder with a database, a proxy's home, a working folder and a HOME for the harness."""
+
+    def __init__(self, folder: Path, engine: str) -> None:
+        self.folder = folder
+        self.engine = engine
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.database = f"sqlite:///{folder}/polar.db"
+
+    def run(
+        self,
+        harness: str,
+        prompt: str,
+        *arguments: str,
+        session: str = "s1",
+        options: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+        patience: float = 150,
+    ) -> Ran:
+        """Run to the end; after `patience` seconds the whole process group is ended, and the status is 124."""
+        command = [*POLAR, "run", "--upstream", self.engine, "--db", self.database, "--home", str(self.folder / "home")]
+        command += ["--egress", "block", "--session", session, "--harness", harness, "--prompt", prompt]
+        command += ["--harness-home", str(self.folder / "agent")]
+        for name, value in (environment or {}).items():
+            command += ["--harness-env", f"{name}={value}"]
+        command += [*options, *(("--", *arguments) if arguments else ())]
+        log = self.folder / f"{session}.log"
+        began = time.monotonic()
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.work,
+                env=self._environ(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                status = process.wait(patience)
+            except subprocess.TimeoutExpired:
+                status = 124
+                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(30)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        proof = self.work / PROOF
+        return Ran(
+            status,
+            log.read_text(errors="replace"),
+            time.monotonic() - began,
+            self.calls(session),
+            self.session(session),
+            proof.read_text() if proof.exists() else "",
+        )
+
+    def calls(self, session: str) -> list[dict[str, Any]]:
+        with self._store() as store:
+            rows = [store.call(row["id"]) for row in store.calls(session)]
+        for row in rows:
+            for name in ("prompt_ids", "completion_ids", "logprobs"):
+                row[name] = None if row[name] is None else list(row[name])
+        return rows
+
+    def session(self, session: str) -> dict[str, Any]:
+        with self._store() as store:
+            return store.session(session) or {}
+
+    @contextlib.contextmanager
+    def _store(self) -> Iterator[Any]:
+        store = stores.open(self.database, create=False)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _environ(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        # The shell's own HOME is nobody's business; what needs one is given the stage's.
+        return {**kept, "HOME": str(self.folder), "POLAR_CACHE": str(cache_folder()), "TERM": "xterm"}
+
+
+@contextlib.contextmanager
+def staged(script: Script, **options: Any) -> Iterator[tuple[Stage, Running]]:
+    """A stage with a scripted engine."""
+    script.options = msgspec.structs.replace(script.options, any_model=True, **options)
+    with tempfile.TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as name, running(script) as engine:
+        yield Stage(Path(name), engine.url), engine
+
+
+def chained(turns: list[dict[str, Any]]) -> list[bool]:
+    """Of each turn but the first, whether its prompt starts with the prompt and completion of the one before."""
+    return [extends(b, a) for a, b in itertools.pairwise(turns)]
+
+
+def extends(turn: dict[str, Any], parent: dict[str, Any]) -> bool:
+    """Whether a turn's prompt starts with another's prompt and completion, token by token."""
+    history = parent["prompt_ids"] + parent["completion_ids"]
+    return turn["prompt_ids"][: len(history)] == history
