@@ -130,7 +130,7 @@ def _from_history(said: Conversation, earlier: Conversation) -> Break:
             break
         shared += 1
     if shared == len(earlier.history) and shared < len(said.turns):
-        return Break.RETOKENISED
+        return Break.HISTORY_EDITED  # by the template: the same messages, rendered otherwise
     if shared == 0 and earlier.answer is not None and len(earlier.turns) < 2:
         return Break.NEW_CONVERSATION
     if len(said.turns) < len(earlier.turns) and shared < len(said.turns):

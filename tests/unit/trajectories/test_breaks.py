@@ -85,6 +85,17 @@ def test_the_tokens_alone_name_the_cause(member):
     assert one_break((FIRST, TURN), (BY_TOKENS[member], [52, END]))[0] == member
 
 
+def test_the_same_messages_rendered_otherwise_are_an_edit_and_not_drift_of_a_sampled_turn():
+    prompt = [*opening(20, 21, 22, 29), *TURN, *then(60)]
+    samples, _ = build(
+        call("c0", FIRST, TURN),
+        call("c1", prompt, [52, END]),
+        conversations={"c0": said(U, answer=A), "c1": said(U, A, TOOL)},
+    )
+    assert [b.break_ for b in samples[1].breaks] == [Break.HISTORY_EDITED]
+    assert samples[1].verdict == "exact"
+
+
 def test_a_retry_is_the_same_prompt_again():
     assert one_break((FIRST, TURN), (FIRST, [52, END])) == (Break.RETRY, len(FIRST), 3)
 
