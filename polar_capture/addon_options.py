@@ -13,6 +13,7 @@ import msgspec
 from polar_capture import config as cfg
 from polar_capture.config import ConfigError, ServeConfig
 from polar_capture.home import Home
+from polar_capture.rules import read as read_rules
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -52,6 +53,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("polar_spool", str, "", "Folder that takes rows while the database is away."),
     Option("polar_tokenizer", str, "", "Tokenizer for showing ids to people."),
     Option("polar_provider_hosts", Sequence[str], [], "Host names to intercept besides the built-in providers'."),
+    Option("polar_codex_tools", str, "classic", "Codex's tools: classic or native."),
+    Option("polar_websockets", bool, True, "Serve WebSockets."),
+    Option("polar_rules", str, "", "File of rules: helpers, what is trained on, other models."),
+    Option("polar_overflow_limit", int, 8, "Overflows in a row that stop a session; 0: never."),
+    Option("polar_assumed_window", int, 0, "The window that the harness believes in; 0: told as it is."),
     Option("polar_policy_version", int, 0, "The policy version in force at the start."),
     Option("polar_policy_label", str, "", "Its label."),
 )
@@ -62,6 +68,8 @@ def config(options: Any) -> ServeConfig:
     environment = os.environ
     upstreams = list(options.polar_upstream) or environment.get("POLAR_UPSTREAM", "").split()
     home = Home(Path(options.polar_home or environment.get("POLAR_HOME") or cfg.DEFAULT_HOME).expanduser())
+    rules = Path(options.polar_rules) if options.polar_rules else None
+    read_rules(rules)
     return ServeConfig(
         upstreams=cfg.parse_upstreams(upstreams),
         home=home.path,
@@ -82,6 +90,11 @@ def config(options: Any) -> ServeConfig:
         spool=Path(options.polar_spool) if options.polar_spool else None,
         tokenizer=options.polar_tokenizer or None,
         provider_hosts=tuple(options.polar_provider_hosts),
+        codex_tools=options.polar_codex_tools,
+        websockets=options.polar_websockets,
+        rules=rules,
+        overflow_limit=options.polar_overflow_limit,
+        assumed_window=options.polar_assumed_window or None,
         policy_version=options.polar_policy_version,
         policy_label=options.polar_policy_label or None,
     )
@@ -107,6 +120,11 @@ def values(config: ServeConfig) -> dict[str, Any]:
         "polar_spool": str(config.spool or ""),
         "polar_tokenizer": config.tokenizer or "",
         "polar_provider_hosts": list(config.provider_hosts),
+        "polar_codex_tools": config.codex_tools,
+        "polar_websockets": config.websockets,
+        "polar_rules": str(config.rules or ""),
+        "polar_overflow_limit": config.overflow_limit,
+        "polar_assumed_window": config.assumed_window or 0,
         "polar_policy_version": config.policy_version,
         "polar_policy_label": config.policy_label or "",
     }

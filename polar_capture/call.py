@@ -14,6 +14,7 @@ from polar_capture.lineage.turns import Restored
 from polar_capture.origin import Origin
 from polar_capture.outcomes import Reason, Warning
 from polar_capture.policy import PolicyVersion
+from polar_capture.rules import Rule
 from polar_capture.sessions import SessionState
 from polar_capture.store.codec import as_int32
 from polar_capture.store.records import CallRecord
@@ -56,6 +57,11 @@ class Call(msgspec.Struct):
     attempt: int = 0
     agent: str = "main"
     kind: str = "turn"
+    user_turn: str | None = None
+    parent: str | None = None
+    """The call that its history continues, by our ids or by its words."""
+    rule: Rule | None = None
+    """What the rule file says of it."""
     late: bool = False
     warnings: list[str] = []
     chat: ChatRequest | None = None
@@ -172,7 +178,10 @@ def _excluded(call: Call, circumstances: Circumstances) -> Reason | None:
     """Why a sound answer is none to train on all the same."""
     if call.late:
         return Reason.LATE_CALL
-    if call.kind in ("side", "nested"):
+    rule = call.rule
+    if rule is not None and (rule.diverts or rule.trainable is False):
+        return Reason.SIDE
+    if call.kind in ("side", "nested") and not (rule is not None and rule.trainable):
         return Reason(call.kind)
     after = circumstances.policy_after
     if call.policy is not None and after is not None and after.version != call.policy.version:
@@ -207,7 +216,7 @@ def _row(call: Call, **columns: Any) -> CallRecord:
         "seq": call.seq,
         "agent": call.agent,
         "kind": call.kind,
-        "user_turn": call.parsed.hints.user_turn,
+        "user_turn": call.user_turn or call.parsed.hints.user_turn,
         "attempt": call.attempt,
         "dialect": call.dialect.name,
         "host": call.wire.host,

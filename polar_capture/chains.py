@@ -118,6 +118,7 @@ def load(source: ChainSource, session_id: str) -> SessionState:
     state.next_seq = source.last_seq(session_id) + 1
     for turn in source.turns(session_id):
         state.agents[turn.call_id] = turn.agent
+        state.family.restore({turn.call_id: turn.agent})
         if len(turn.prompt_ids) and len(turn.completion_ids):
             state.index.add(turn.call_id, Fingerprint(turn.prompt_ids).extended(turn.completion_ids))
         if turn.message is not None:

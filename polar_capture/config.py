@@ -17,6 +17,7 @@ import msgspec
 
 Egress = Literal["tunnel", "block"]
 Continuation = Literal["auto", "exact", "off"]
+CodexTools = Literal["classic", "native"]
 
 DEFAULT_DB = "sqlite:///polar.db"
 DEFAULT_HOME = "~/.polar-capture"
@@ -104,6 +105,16 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Path or name of a tokenizer for showing ids to people; never used on the capture path."""
     provider_hosts: tuple[str, ...] = ()
     """Host names intercepted besides the built-in providers'."""
+    codex_tools: CodexTools = "classic"
+    """What Codex's catalog offers: tools of their own, or its code mode."""
+    websockets: bool = True
+    """False: an upgrade is answered 426, and the client goes on over HTTP."""
+    rules: Path | None = None
+    """File of `rules.Rules`: helpers, what is trained on, other models."""
+    overflow_limit: int = 8
+    """Overflows in a row after which a session is stopped; 0: never."""
+    assumed_window: int | None = None
+    """The window in tokens that the harness believes in: usage is told in proportion to it."""
     policy_version: int = 0
     policy_label: str | None = None
 
@@ -117,6 +128,11 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
         }.items():
             if not 0 <= port <= 65535:
                 raise ConfigError(f"{name} {port} is no port: 0 (a free one) to 65535")
+        _check_choice("--codex-tools", self.codex_tools, get_args(CodexTools))
+        if self.overflow_limit < 0:
+            raise ConfigError(f"--overflow-limit {self.overflow_limit}: 0 (never) or more")
+        if self.assumed_window is not None and self.assumed_window < 1:
+            raise ConfigError(f"--assumed-window {self.assumed_window}: tokens, at least 1")
         _check_choice("--egress", self.egress, get_args(Egress))
         _check_choice("--continuation", self.continuation, get_args(Continuation))
         if self.key is not None and not self.key:

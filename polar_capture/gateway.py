@@ -4,15 +4,18 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+import msgspec
 import uuid_utils
 
 from polar_capture import call as calls
 from polar_capture import chains, sessions
+from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
-from polar_capture.chat import ChatRequest
+from polar_capture.chat import ChatRequest, Completion, Usage
 from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
 from polar_capture.faults import CallError, Fault, FaultKind
@@ -22,6 +25,7 @@ from polar_capture.origin import Origin
 from polar_capture.outcomes import Reason, Warning
 from polar_capture.policy import Policy
 from polar_capture.retries import Attempt, Retries, key_of
+from polar_capture.rules import Facts, Rules
 from polar_capture.sessions import Carrier, Claims, SessionState
 from polar_capture.store.records import Recorder, SessionRecord, StoreUnavailable
 
@@ -59,6 +63,10 @@ class Gateway:
         strict_sessions: bool = False,
         continuation: str = "off",
         websockets: bool = True,
+        rules: Rules | None = None,
+        other_engines: Mapping[tuple[str | None, str | None], EngineClient] | None = None,
+        breaker: OverflowBreaker | None = None,
+        assumed_window: int | None = None,
     ) -> None:
         self.engine = engine
         self.recorder = recorder
@@ -71,6 +79,10 @@ class Gateway:
         self.running = 0
         self._retries = Retries()
         self._strict = strict_sessions
+        self._rules = rules or Rules()
+        self._other_engines = other_engines or {}
+        self._breaker = breaker or OverflowBreaker()
+        self._assumed_window = assumed_window
         self._continuation = continuation
         self._idle = asyncio.Event()
         self._idle.set()
@@ -133,9 +145,9 @@ class Gateway:
         try:
             call.chat, call.restored = chains.restore(call.session, call.parsed.chat)
             self._confirm_delivery(call)
-            call.agent = self._agent(call)
+            self._place(call)
             call.policy = await self.policy.admit()
-            generation = await self.engine.generate(call.chat, session=call.session.id, deadline_grace=self.grace)
+            generation = await self._engine_of(call).generate(call.chat, session=call.session.id, deadline_grace=self.grace)
             reply = self._compose(call, generation)
             if isinstance(reply, Fault):
                 await self._record(call, generation, reply)
@@ -146,6 +158,8 @@ class Gateway:
             self._record_aborted(call)
             raise
         except CallError as error:
+            if error.fault.kind is FaultKind.CONTEXT_OVERFLOW:
+                self._breaker.overflowed(call.session.id)
             await self._record_fault(call, error.fault)
             raise
         finally:
@@ -275,21 +289,62 @@ class Gateway:
             )
         session.last_call_at = call.started_at
 
-    def _agent(self, call: Call) -> str:
-        parent = call.restored.parent if call.restored else None
-        return call.parsed.hints.agent or (call.session.agents.get(parent) if parent else None) or "main"
+    def _place(self, call: Call) -> None:
+        """Find out whose call it is and what the rules say of it. Raises CallError where its session was stopped."""
+        hints, session = call.parsed.hints, call.session
+        call.parent = call.restored.parent if call.restored else None
+        if call.parent is None and hints.parent is not None:
+            call.parent = session.turns.call_of(hints.parent)
+        place = session.family.place(call.id, hints, call.parsed.chat, call.parent, session.harness)
+        call.agent, call.kind, call.user_turn = place.agent, place.kind, place.user_turn
+        facts = Facts(
+            hints.harness or session.harness,
+            call.dialect.name,
+            call.agent,
+            call.kind,
+            call.parsed.model_requested,
+            call.wire.path,
+            call.parsed.chat.messages,
+        )
+        call.rule = self._rules.find(facts)
+        if call.rule is not None and call.rule.kind is not None:
+            call.kind = call.rule.kind
+        refusal = self._breaker.refusal(session.id)
+        if refusal is not None:
+            raise CallError(refusal)
+
+    def _engine_of(self, call: Call) -> EngineClient:
+        if call.rule is None or not call.rule.diverts:
+            return self.engine
+        return self._other_engines[call.rule.upstream, call.rule.model]
 
     def _compose(self, call: Call, generation: Generation) -> Reply | Fault:
+        self._breaker.answered(call.session.id)
         try:
-            return call.dialect.reply(call.parsed, generation.completion, call.minter)
+            return call.dialect.reply(call.parsed, self._as_told(generation.completion), call.minter)
         except CallError as error:
             return error.fault
+
+    def _as_told(self, completion: Completion) -> Completion:
+        """The completion with its usage as the client shall see it: a harness compacts by what it is told against the
+        window that it believes in, so the counts grow by the ratio of that window to ours."""
+        window = min((card.window for card in self.engine.models() if card.window), default=None)
+        if self._assumed_window is None or window is None or self._assumed_window <= window:
+            return completion
+        told = completion.usage
+        scaled = Usage(
+            **{
+                name: getattr(told, name) * self._assumed_window // window
+                for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+            }
+        )
+        return msgspec.structs.replace(completion, usage=scaled)
 
     async def _record(self, call: Call, generation: Generation, fault: Fault | None) -> None:
         completion = generation.completion
         prompt_ids = int32(completion.prompt_token_ids)
         prompt = None if prompt_ids is None else Fingerprint(prompt_ids)
-        link = chains.link(call.session, prompt, call.restored.parent if call.restored else None)
+        link = chains.link(call.session, prompt, call.parent)
         mode = generation.logprobs_mode
         circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, self._continuation)
         rows = []
@@ -313,6 +368,7 @@ class Gateway:
         await _kept(self.recorder.call(rows))
         if fault is None:
             chains.remember(call.session, call.id, call.agent, prompt, completion.choices, call.minter.minted)
+            call.session.family.answered(call.id, bool(completion.choices[0].message.tool_calls))
             call.session.undelivered.add(call.id)
         self.counts["calls_ok" if fault is None else "calls_error"] += 1
         self.counts["prompt_tokens"] += completion.usage.prompt_tokens

@@ -43,6 +43,8 @@ def serve_arguments(config: ServeConfig) -> list[str]:
         *("--session-idle", repr(config.session_idle)),
         *("--policy-version", str(config.policy_version)),
         *("--workers", str(config.workers)),
+        *("--codex-tools", config.codex_tools),
+        *("--overflow-limit", str(config.overflow_limit)),
     ]
     optional = {
         "--model": config.model,
@@ -50,6 +52,8 @@ def serve_arguments(config: ServeConfig) -> list[str]:
         "--spool": config.spool,
         "--tokenizer": config.tokenizer,
         "--policy-label": config.policy_label,
+        "--rules": config.rules,
+        "--assumed-window": config.assumed_window,
         "--sampling": ",".join(f"{name}={value!r}" for name, value in config.sampling.items()) or None,
     }
     for option, value in optional.items():
@@ -58,6 +62,7 @@ def serve_arguments(config: ServeConfig) -> list[str]:
     for host in config.provider_hosts:
         arguments += ["--provider-host", host]
     arguments += ["--web"] if config.web else []
+    arguments += [] if config.websockets else ["--no-websockets"]
     arguments += ["--strict-sessions"] if config.strict_sessions else []
     return arguments
 

@@ -8,6 +8,7 @@ from typing import Any
 import uuid_utils
 
 from polar_capture import store as stores
+from polar_capture.breaker import OverflowBreaker
 from polar_capture.chain_source import StoreChains
 from polar_capture.chains import Chains
 from polar_capture.config import ServeConfig
@@ -15,10 +16,14 @@ from polar_capture.control import Backend, ControlError, ControlHost, NewPolicy,
 from polar_capture.dialects import registry
 from polar_capture.egress import Egress
 from polar_capture.engine.client import Engine
+from polar_capture.engine.probe import ModelNotServed, NoTokenIds
 from polar_capture.gateway import Gateway
+from polar_capture.harnesses.versions import catalog_file
+from polar_capture.local_answers import LocalAnswers
 from polar_capture.metrics import exposition
 from polar_capture.outcomes import SessionStatus
 from polar_capture.policy import Policy, PolicyError
+from polar_capture.rules import read as read_rules
 from polar_capture.server import GatewayServer
 from polar_capture.store.records import SessionRecord, StoreUnavailable
 
@@ -43,6 +48,11 @@ class Runtime(Backend):
         self.engine = Engine(
             config.upstreams, model=config.model, sampling=config.sampling, header_grace=config.header_grace
         )
+        rules = read_rules(config.rules)
+        self.other_engines = {
+            (url, model): Engine([url] if url else config.upstreams, model=model, header_grace=config.header_grace)
+            for url, model in rules.engines()
+        }
         self.chains = Chains(StoreChains(self.store))
         self.gateway = Gateway(
             self.engine,
@@ -51,6 +61,11 @@ class Runtime(Backend):
             self.policy,
             grace=config.header_grace,
             strict_sessions=config.strict_sessions,
+            websockets=config.websockets,
+            rules=rules,
+            other_engines=self.other_engines,
+            breaker=OverflowBreaker(config.overflow_limit),
+            assumed_window=config.assumed_window,
         )
         self.control = ControlHost(
             self,
@@ -58,7 +73,13 @@ class Runtime(Backend):
             ca=config.home / "ca" / "mitmproxy-ca-cert.pem",
             proxy_url=lambda: self.proxy_url,
         )
-        self.server = GatewayServer(self.gateway, self.control, model=lambda: self.engine.model or "", key=config.key)
+        self.server = GatewayServer(
+            self.gateway,
+            self.control,
+            model=lambda: self.engine.model or "",
+            key=config.key,
+            local=LocalAnswers(catalog_file, config.codex_tools),
+        )
         self.proxy_url = ""
         self.port = 0
         self.gateway_port: int | None = None
@@ -71,6 +92,12 @@ class Runtime(Backend):
     async def start(self) -> None:
         """Check the engine and open the listeners. Raises engine.probe.NoTokenIds, OSError for a taken port."""
         await self.engine.start()
+        for engine in self.other_engines.values():
+            try:
+                await engine.start()
+            except (NoTokenIds, ModelNotServed) as error:
+                # Nothing that it says is trained on, and a name that it does not know is told with each call.
+                log.warning("an engine of the rule file: %s", error)
         self.port = await self.server.listen()
         self.control_port = await self.server.listen_control(self.config.control_port)
         if self.config.gateway_port is not None:
@@ -86,7 +113,8 @@ class Runtime(Backend):
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self.server.close()
-        await self.engine.close()
+        for engine in (self.engine, *self.other_engines.values()):
+            await engine.close()
         self.chains.close()
         await asyncio.to_thread(self.writer.close, 30.0)
 

@@ -16,6 +16,7 @@ from polar_capture.dialects import registry
 from polar_capture.dialects.base import Dialect, HttpAnswer, Operation, Route, WireRequest
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.gateway import Gateway
+from polar_capture.local_answers import LocalAnswers
 from polar_capture.origin import Origin
 from polar_capture.retries import Attempt
 
@@ -45,11 +46,13 @@ class GatewayServer:
         *,
         model: Callable[[], str],
         key: str | None = None,
+        local: LocalAnswers | None = None,
     ) -> None:
         self._gateway = gateway
         self._control = control
         self._model = model
         self._key = key
+        self._local = local
         self._secret = secrets.token_hex(16)
         self._expected: dict[str, Origin] = {}
         self._unconfirmed: dict[str, Attempt] = {}
@@ -150,6 +153,9 @@ class GatewayServer:
         wire = WireRequest(request.method, path, headers, dict(request.query), body, origin.host)
         if headers.get("upgrade", "").lower() == "websocket":
             return await websocket.serve(request, wire, origin, self._gateway, self._model)
+        local = self._local.answer(wire, self._gateway.engine.models()) if self._local else None
+        if local is not None:
+            return await plain(request, local)
         found = registry.find(request.method, path, origin.host, headers)
         if found is None:
             return await plain(request, _no_route(wire))

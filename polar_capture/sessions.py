@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from polar_capture.config import SESSION_ID
+from polar_capture.lineage.agents import Family
 from polar_capture.lineage.prefix import PrefixIndex
 from polar_capture.lineage.turns import TurnBook
 
@@ -84,6 +85,7 @@ class SessionState(msgspec.Struct):
     turns: TurnBook = msgspec.field(default_factory=TurnBook)
     agents: dict[str, str] = {}
     """The agent of each call, by call id."""
+    family: Family = msgspec.field(default_factory=Family)
     undelivered: set[str] = msgspec.field(default_factory=set)
     """Recorded calls of which nobody has confirmed that the client has them."""
     running: int = 0

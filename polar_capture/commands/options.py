@@ -16,6 +16,7 @@ from polar_capture.config import (
     parse_upstreams,
 )
 from polar_capture.home import Home
+from polar_capture.rules import read as read_rules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -156,6 +157,39 @@ def serving(port: int) -> Callable[[F], F]:
                     help="Intercept this host too; may be given several times.",
                 ),
                 click.option(
+                    "--codex-tools",
+                    type=click.Choice(["classic", "native"]),
+                    default="classic",
+                    show_default=True,
+                    help="Codex's tools: each of its own, or one that takes JavaScript.",
+                ),
+                click.option(
+                    "--websockets/--no-websockets",
+                    default=True,
+                    show_default=True,
+                    help="Serve WebSockets, or have clients use HTTP.",
+                ),
+                click.option(
+                    "--rules",
+                    type=click.Path(path_type=Path, dir_okay=False),
+                    metavar="FILE",
+                    help="Which calls are helpers, are trained on, go to another model.",
+                ),
+                click.option(
+                    "--overflow-limit",
+                    type=int,
+                    default=8,
+                    show_default=True,
+                    metavar="N",
+                    help="Stop a session after N overflows of its context in a row; 0: never.",
+                ),
+                click.option(
+                    "--assumed-window",
+                    type=int,
+                    metavar="TOKENS",
+                    help="The window that the agent believes in: it is told usage in proportion, and compacts in time.",
+                ),
+                click.option(
                     "--policy-version",
                     type=int,
                     default=0,
@@ -172,7 +206,8 @@ def serving(port: int) -> Callable[[F], F]:
 
 def serve_config(db: str, home: Home, *, control_token: str | None, options: dict[str, Any]) -> ServeConfig:
     """The configuration that `places` and `serving` describe. Raises ConfigError."""
-    spool = options.pop("spool")
+    spool, rules = options.pop("spool"), options.pop("rules")
+    read_rules(rules)
     return ServeConfig(
         **options
         | {
@@ -183,4 +218,5 @@ def serve_config(db: str, home: Home, *, control_token: str | None, options: dic
         home=home.path,
         control_token=control_token,
         spool=None if spool is None else spool.absolute(),
+        rules=None if rules is None else rules.absolute(),
     )

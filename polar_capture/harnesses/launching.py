@@ -69,7 +69,7 @@ def launch(
     program: Sequence[str],
     version: str,
     home: Path,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str],
 ) -> Launch:
     """How to start `program`, of this version, in `home`. Raises KeyError and ValueError as `Preset.arguments` does."""
     arguments = preset.arguments(wish.prompt, dialect=wish.dialect, model=wish.model, again=wish.again)

@@ -1,0 +1,161 @@
+"""Who in a session makes a call: main agent, sub-agent, helper, or another program; and in which user turn.
+
+Pure. The harness's own hints go first, then the call that a history's ids or words name, and last how a conversation
+opens: a history that nothing links to an earlier one is a sub-agent's or a helper's where it opens differently from
+the main agent's (Gemini CLI, Copilot, OpenHands tell nothing), and the main agent's after a compaction or a resume
+where it opens the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from polar_capture.chat import ChatRequest, Message
+from polar_capture.chat_normal import text_of
+
+MAIN = "main"
+ANONYMOUS = "sub:conversation"
+"""The hint of a harness that says "a sub-agent" and not which (Copilot)."""
+
+_NAME_THEIR_SESSION = ("claude-code", "codex", "opencode", "qwen-code")
+"""Harnesses whose calls all carry one session id of their own, sub-agents' included."""
+
+
+class Told(Protocol):
+    """What a harness itself tells of a call (`dialects.base.Hints`)."""
+
+    @property
+    def session(self) -> str | None: ...
+    @property
+    def agent(self) -> str | None: ...
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def user_turn(self) -> str | None: ...
+    @property
+    def harness(self) -> str | None: ...
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a call stands. `kind` is turn, side or nested; `user_turn` an id that changes with each user turn."""
+
+    agent: str = MAIN
+    kind: str = "turn"
+    user_turn: str | None = None
+
+
+class Family(msgspec.Struct):
+    """What is known of one session's agents. `harness` is who the session is said to belong to, None: nobody said."""
+
+    places: dict[str, Place] = {}
+    """By call id."""
+    openings: dict[int, str] = {}
+    """How a conversation opens → whose it is."""
+    heard: str | None = None
+    """The harness that the first call named."""
+    own: dict[str, str] = {}
+    """The session ids that harnesses have for themselves → main, or the nested agent."""
+    waiting: dict[str, bool] = {}
+    """Agent → whether its last answer asked for a tool whose result has not come."""
+    begun: bool = False
+
+    def place(
+        self, call_id: str, hints: Told, chat: ChatRequest, parent: str | None, harness: str | None = None
+    ) -> Place:
+        """The place of a new call, remembered under its id. `parent` is the call that its history names; `harness` what
+        the session's starter said of it."""
+        known = self.places.get(parent) if parent else None
+        opening = _opening(chat)
+        nested = self._nested(hints, known)
+        if nested is not None:
+            place = Place(nested, "nested")
+        else:
+            place = self._of_session(call_id, hints, chat, known, opening, harness)
+        place = msgspec.structs.replace(place, user_turn=_user_turn(call_id, hints, chat.messages, known))
+        if place.kind == "turn":
+            self.openings.setdefault(opening, place.agent)
+        if not self.begun:
+            self.heard, self.begun = hints.harness, True
+        if hints.session and place.kind != "nested":
+            self.own.setdefault(hints.session, MAIN)
+        self.places[call_id] = place
+        self.waiting[place.agent] = False
+        return place
+
+    def answered(self, call_id: str, asks_for_tools: bool) -> None:
+        """A call got its answer."""
+        place = self.places.get(call_id)
+        if place is not None and place.kind == "turn":
+            self.waiting[place.agent] = asks_for_tools
+
+    def restore(self, agents: Mapping[str, str]) -> None:
+        """Take over the agents of recorded calls, by call id, of a session that is read back."""
+        self.places |= {call_id: Place(agent) for call_id, agent in agents.items()}
+
+    def _of_session(
+        self, call_id: str, hints: Told, chat: ChatRequest, known: Place | None, opening: int, harness: str | None
+    ) -> Place:
+        kind = hints.kind or "turn"
+        if hints.agent == ANONYMOUS:
+            if known is not None and known.agent.startswith("sub:"):
+                return Place(known.agent, kind)
+            return Place(self._by_opening(opening, "sub:") or _sub(call_id), kind)
+        if hints.agent is not None:
+            return Place(hints.agent, kind)
+        if known is not None:
+            return Place(known.agent, known.kind)
+        if kind != "turn" or not self.openings or (harness or self.heard) is None:
+            return Place(MAIN, kind)
+        found = self.openings.get(opening)
+        if found is not None:
+            return Place(found, kind)
+        return Place(_sub(call_id)) if chat.tools else Place("aux:helper", "side")
+
+    def _by_opening(self, opening: int, prefix: str) -> str | None:
+        agent = self.openings.get(opening)
+        return agent if agent is not None and agent.startswith(prefix) else None
+
+    def _nested(self, hints: Told, known: Place | None) -> str | None:
+        """The name of another program that made this call from within the session; None for the session's own."""
+        if known is not None:
+            return known.agent if known.kind == "nested" else None
+        if not self.begun or (hints.agent or "").startswith(("sub:", "aux:")):
+            return None
+        if self.heard is not None and hints.harness != self.heard:
+            return f"sub:{hints.harness or 'program'}"
+        if hints.harness not in _NAME_THEIR_SESSION or hints.session is None or hints.session in self.own:
+            return self._nested_of(hints.session)
+        if not any(self.waiting.values()):
+            return None  # a second run in the same session, one after the other
+        self.own[hints.session] = f"sub:{hints.harness}"
+        return self.own[hints.session]
+
+    def _nested_of(self, session: str | None) -> str | None:
+        """The nested agent with this session id of its own."""
+        agent = self.own.get(session or "", MAIN)
+        return None if agent == MAIN else agent
+
+
+def _opening(chat: ChatRequest) -> int:
+    """What tells one agent's conversations from another's: its instructions and its tools.
+
+    Only the head of the instructions counts: harnesses put the date and the folder's state further down.
+    """
+    system = next((text_of(m.content) for m in chat.messages if m.role == "system"), "")
+    return hash((system[:400], bool(chat.tools)))
+
+
+def _user_turn(call_id: str, hints: Told, messages: Sequence[Message], known: Place | None) -> str:
+    if hints.user_turn:
+        return hints.user_turn
+    for message in reversed(messages):
+        if message.role == "assistant":
+            break
+        if message.role == "tool":
+            return (known.user_turn if known else None) or call_id
+    return call_id
+
+
+def _sub(call_id: str) -> str:
+    return f"sub:{call_id[-12:]}"
