@@ -32,6 +32,8 @@ class Warning(enum.StrEnum):
     CUT_TOOL_CALL = "cut_tool_call"  # the generation was cut inside or right behind a tool call
     LOGPROBS_ALL_ZERO = "logprobs_all_zero"  # 8 or more, all exactly 0: speculative decoding hides the real ones
     DOUBLE_BOS = "double_bos"  # template and tokenizer both added a BOS
+    PROMPT_IDS_IGNORED = "prompt_ids_ignored"  # the engine reports other prompt ids than it was sent
+    SECRET_IN_PROMPT = "secret_in_prompt"  # something in the texts has the shape of a well-known key
 
 
 class Break(enum.StrEnum):

@@ -32,6 +32,8 @@ class Context:
     request: Body | None = None
     chat_request: Body | None = None
     message: bytes = b""
+    secret: bool = False
+    """Something in it has the shape of a credential; its children have that in their prompts too."""
 
     def size(self) -> int:
         """Bytes held; a shared key counts for everyone who holds it."""

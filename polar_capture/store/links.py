@@ -3,9 +3,11 @@
 import numpy as np
 import sqlalchemy as sa
 
+from polar_capture.outcomes import Warning
 from polar_capture.store import codec
 from polar_capture.store.chains import Bodies, BodyLink, TokenLink, join_prompt
 from polar_capture.store.contexts import NO_IDS, Body, Context
+from polar_capture.store.models import Call
 
 _KIND = {"sqlite": "substr(chain.prompt_ids, 2, 1) = x'02'", "postgresql": "get_byte(chain.prompt_ids, 1) = 2"}
 """True for a prompt that needs its parent: byte 1 of the header is TAIL."""
@@ -76,6 +78,8 @@ def load_context(connection: sa.Connection, call_id: str) -> Context | None:
         context.request = _body(bodies, call_id, "request")
         context.chat_request = _body(bodies, call_id, "chat_request")
         context.message = bodies.body(call_id, "message") or b""
+        warnings = connection.execute(sa.select(Call.warnings).where(Call.id == call_id)).scalar_one()
+        context.secret = Warning.SECRET_IN_PROMPT in warnings
     return context
 
 

@@ -4,12 +4,16 @@ texts."""
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from polar_capture.outcomes import Reason, Warning
 from polar_capture.store import codec
+from polar_capture.store.chains import BODY_COLUMNS
 from polar_capture.store.contexts import NO_IDS, Body, Context, RecentContexts
 from polar_capture.store.escaping import escape
 from polar_capture.store.records import CallRecord
+from polar_capture.store.redaction import Patterns, clean_line, holds_credential, without_named
 
 LoadContext = Callable[[str], Context | None]
 
@@ -20,20 +24,25 @@ _TEXTS = (
 )  # fmt: skip
 
 _WORTH_A_LOOK, _PLACES = 1024, 64
+_AROUND = 256
 
 
 class Packer:
     """Packs calls in their order of arrival. `load` reads the context of a call that is no longer remembered, None
     where the database does not have it; then the child is packed whole."""
 
-    def __init__(self, load: LoadContext, contexts: RecentContexts | None = None) -> None:
+    def __init__(
+        self, load: LoadContext, contexts: RecentContexts | None = None, patterns: Patterns | None = None
+    ) -> None:
         self._load = load
+        self._patterns = patterns or Patterns()
         self.contexts = contexts or RecentContexts()
 
     def pack(self, record: CallRecord) -> dict[str, Any]:
         """The row by column name. ValueError, naming the call, where ids are no token ids."""
         parent = self._parent(record.parent_call_id)
         own = Context()
+        record = self._without_credentials(record, parent, own)
         row = {name: getattr(record, name) for name in record.__struct_fields__ if name != "minted"}
         for name in _TEXTS:
             row[name] = escape(row[name])
@@ -47,6 +56,33 @@ class Packer:
         own.message = record.message or b""
         self.contexts.put(record.id, own)
         return row
+
+    def _without_credentials(self, record: CallRecord, parent: Context | None, own: Context) -> CallRecord:
+        changes: dict[str, Any] = {name: clean_line(getattr(record, name)) for name in ("path", "upstream", "error")}
+        request = record.request
+        own.secret = bool(parent and parent.secret) or holds_credential(record.message or b"")
+        if request:
+            base = parent.request.text if parent and parent.request else b""
+            head, tail, _ = codec.change(base, request)
+            # Only what is new in this turn is looked at, and a little around it: its name may stand in what is not.
+            window = slice(max(0, head - _AROUND), len(request) - max(0, tail - _AROUND))
+            own.secret = own.secret or holds_credential(request[window])
+            changes["request"] = without_named(request, window)
+        if own.secret and Warning.SECRET_IN_PROMPT not in record.warnings:
+            changes["warnings"] = [*record.warnings, Warning.SECRET_IN_PROMPT.value]
+        record = msgspec.structs.replace(record, **changes)
+        return self._patterned(record) if self._patterns else record
+
+    def _patterned(self, record: CallRecord) -> CallRecord:
+        texts = {name: getattr(record, name) for name in BODY_COLUMNS}
+        cut: dict[str, Any] = {name: self._patterns.cut(text) for name, text in texts.items()}
+        if cut != texts and record.trainable:
+            cut |= {"trainable": False, "reason": Reason.REDACTED.value}
+        if record.error is not None:
+            cut["error"] = (self._patterns.cut(record.error.encode("utf-8", "surrogatepass")) or b"").decode(
+                "utf-8", "surrogatepass"
+            )
+        return msgspec.structs.replace(record, **cut)
 
     def _parent(self, call_id: str | None) -> Context | None:
         if call_id is None:

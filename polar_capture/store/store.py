@@ -19,8 +19,9 @@ from polar_capture.store.escaping import escape, unescape
 from polar_capture.store.links import bodies_of, load_context, load_tokens, token_links
 from polar_capture.store.models import Call, MintedId, Reward, Session
 from polar_capture.store.records import SessionRecord
+from polar_capture.store.redaction import Patterns
 from polar_capture.store.replay import replay_orphans
-from polar_capture.store.spool import SpoolFolder
+from polar_capture.store.spool import SpoolError, SpoolFolder
 from polar_capture.store.writer import Writer
 
 _SESSIONS: sa.Table = Session.__table__  # type: ignore[assignment]
@@ -73,9 +74,13 @@ class Store:
         self.close()
 
     def writer(self) -> Writer:
-        """The durable writer (one a store), which implements `records.Recorder`."""
+        """The durable writer (one a store), which implements `records.Recorder`. DatabaseError where its spool can't be
+        made, or where POLAR_REDACT holds something that is no pattern."""
         if self._writer is None:
-            self._writer = Writer(self.database, self.spool, self._load_context)
+            try:
+                self._writer = Writer(self.database, self.spool, self._load_context, Patterns.from_environment())
+            except (SpoolError, ValueError) as error:
+                raise DatabaseError(str(error)) from error
         return self._writer
 
     def close(self, timeout: float = 10.0) -> None:
@@ -97,16 +102,16 @@ class Store:
     ) -> list[dict[str, Any]]:
         """Rows of the view `session_summary`, latest first."""
         view = sa.table("session_summary", *map(sa.column, ("group_id", "status", "started_at", "session_id")))
-        query = (
-            sa.select(sa.text("*"))
-            .select_from(view)
-            .order_by(view.c.started_at.desc(), view.c.session_id.desc())
-            .limit(limit)
-        )
+        query = sa.select(sa.text("*")).select_from(view).order_by(view.c.started_at.desc(), view.c.session_id.desc())
+        chosen = sa.select(_SESSIONS.c.id).order_by(_SESSIONS.c.started_at.desc(), _SESSIONS.c.id.desc())
         if group_id is not None:
             query = query.where(view.c.group_id == group_id)
+            chosen = chosen.where(_SESSIONS.c.group_id == group_id)
         if status is not None:
             query = query.where(view.c.status == status)
+            chosen = chosen.where(_SESSIONS.c.status == status)
+        if limit is not None:  # chosen first: the view would count the calls of every session
+            query = query.where(view.c.session_id.in_(chosen.limit(limit)))
         return self._rows(query)
 
     def upsert_session(self, record: SessionRecord) -> None:

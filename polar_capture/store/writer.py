@@ -21,6 +21,7 @@ from polar_capture.store import operations as ops
 from polar_capture.store.database import Database, DatabaseError, explain
 from polar_capture.store.packing import LoadContext, Packer
 from polar_capture.store.records import CallRecord, SessionRecord, StoreUnavailable
+from polar_capture.store.redaction import Patterns
 from polar_capture.store.replay import commit_singly, refuses, replay_some
 from polar_capture.store.spool import SpoolError, SpoolFolder
 
@@ -55,10 +56,12 @@ class _Submission:
 class Writer:
     """Implements `records.Recorder`. Made by `Store.writer()`."""
 
-    def __init__(self, database: Database, spool: SpoolFolder, load: LoadContext) -> None:
+    def __init__(
+        self, database: Database, spool: SpoolFolder, load: LoadContext, patterns: Patterns | None = None
+    ) -> None:
         self._database = database
         self._folder = spool
-        self._packer = Packer(load)
+        self._packer = Packer(load, patterns=patterns)
         self._queue: queue.SimpleQueue[_Submission | None] = queue.SimpleQueue()
         self._stats = WriterStats()
         self._adopted = list(spool.orphans())

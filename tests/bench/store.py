@@ -1,0 +1,222 @@
+"""What the store takes in room and time, beside JSON text and plain int32 in the same run.
+
+    python -m tests.bench.store [--sessions 10000] [--turns 30] [--no-postgres]
+
+Three tables: the size of a 60-turn Claude-shaped session; its writing and reading; the views over many sessions.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+from rich.console import Console
+from rich.table import Table
+
+from polar_capture import store
+from polar_capture.store import codec
+from polar_capture.store import operations as ops
+from polar_capture.store.models import Call, Session
+from polar_capture.store.packing import Packer
+from polar_capture.store.records import CallRecord
+from tests.bench.claude_session import Turn, records, turns
+from tests.postgres import new_database
+
+MEGA = 1e6
+
+
+def best(work: Callable[[], object], times: int = 15, clock: Callable[[], float] = time.perf_counter) -> float:
+    """The least milliseconds of several runs: other programs only ever add to it."""
+    taken = []
+    for _ in range(times):
+        begun = clock()
+        work()
+        taken.append(clock() - begun)
+    return min(taken) * 1e3
+
+
+def plain_sizes(calls: list[Turn]) -> dict[str, float]:
+    """Megabytes of the same session as others keep it."""
+    arrays = [(call.prompt_ids, call.completion_ids, call.logprobs) for call in calls]
+    bodies = sum(len(call.request) + len(call.chat_request) + len(call.message) for call in calls)
+    return {
+        "JSON text: arrays": sum(len(json.dumps(part)) for call in arrays for part in call) / MEGA,
+        "int32/float32: arrays": sum(4 * len(part) for call in arrays for part in call) / MEGA,
+        "zstd-3 of int32: arrays": sum(
+            len(codec.pack_ids(codec.as_int32(p)))
+            + len(codec.pack_ids(codec.as_int32(c)))
+            + len(codec.pack_logprobs(l))
+            for p, c, l in arrays
+        )
+        / MEGA,
+        "the client's bodies as they come": sum(len(call.request) for call in calls) / MEGA,
+        "all bodies as they come": bodies / MEGA,
+    }
+
+
+def as_the_gateway_gives(calls: list[Turn], session: str) -> list[CallRecord]:
+    """Records with arrays instead of lists: the gateway has converted the ids once already."""
+    made = records(session, calls)
+    for record in made:
+        record.prompt_ids = np.array(record.prompt_ids, np.int32)
+        record.completion_ids = np.array(record.completion_ids, np.int32)
+    return made
+
+
+def write_cpu(url: object, calls: list[Turn]) -> float:
+    """CPU milliseconds a turn, packing and a commit of its own for each turn included."""
+    with store.open(url, spool=Path(tempfile.mkdtemp())) as captured:
+        taken = []
+        for run in range(5):
+            made = as_the_gateway_gives(calls, f"run-{run}")
+            packer = Packer(lambda _: None)
+            begun = time.process_time()
+            for record in made:
+                operation = ops.InsertCalls([packer.pack(record)], {record.id: record.minted})
+                with captured.database.write.begin() as connection:
+                    ops.apply(connection, [operation])
+            taken.append((time.process_time() - begun) * 1e3 / len(made))
+    return min(taken)
+
+
+def one_session(console: Console, folder: Path, postgres: bool) -> None:
+    """Size, writing and reading of the 60-turn session."""
+    calls = turns()
+    path = folder / "one.db"
+    made = as_the_gateway_gives(calls, "one")
+    with store.open(path) as captured:
+        for record in made:
+            captured.writer().call([record]).result()
+    size = path.stat().st_size / MEGA
+    title = f"{len(calls)} turns, {len(calls[0].prompt_ids):,} to {len(calls[-1].prompt_ids):,} prompt tokens"
+    table = Table("kept as", "MB", "against the store", title=title)
+    table.add_row("the store: SQLite file, everything in it (target 0.7)", f"{size:.3f}", "1")
+    for name, megabytes in plain_sizes(calls).items():
+        table.add_row(name, f"{megabytes:.2f}", f"{megabytes / size:.0f}x")
+    console.print(table)
+
+    last = made[-1].id
+    array = np.array(calls[-1].prompt_ids, np.int32)
+    text = json.dumps(calls[-1].prompt_ids)
+    table = Table("work", "ms", "target", title="writing and reading that session")
+    table.add_row("write a turn, CPU, SQLite", f"{write_cpu(folder / 'cpu.db', calls):.2f}", "1.5")
+    if postgres:
+        table.add_row("write a turn, CPU of the client, PostgreSQL", f"{write_cpu(new_database(), calls):.2f}", "")
+    with store.open(path) as captured:
+        table.add_row("tokens of the last turn", f"{best(lambda: captured.tokens(last)):.2f}", "3")
+        table.add_row(
+            "tokens of all turns, one pass", f"{best(lambda: list(captured.session_tokens('one')), 5):.1f}", ""
+        )
+        table.add_row("request body of the last turn", f"{best(lambda: captured.body(last, 'request'), 5):.1f}", "")
+        table.add_row("every column of the last turn", f"{best(lambda: captured.call(last), 5):.1f}", "")
+    table.add_row("for comparison: json.loads of the last prompt", f"{best(lambda: json.loads(text)):.2f}", "")
+    table.add_row("for comparison: zstd of the last prompt in full", f"{best(lambda: codec.pack_ids(array)):.2f}", "")
+    console.print(table)
+
+
+def fill(captured: store.Store, sessions: int, length: int) -> None:
+    """Many short calls by bulk insert: what matters here is their number."""
+    packed = codec.pack_ids(codec.as_int32(range(300)))
+    body = codec.pack_body(np.random.default_rng(0).bytes(1500))
+    shared = {
+        "agent": "main",
+        "kind": "turn",
+        "dialect": "anthropic",
+        "host": "api.anthropic.com",
+        "path": "/v1/messages",
+    }
+    shared |= {"status": "ok", "trainable": True, "streamed": True, "delivered": True, "sampling": {"temperature": 1.0}}
+    shared |= {
+        "prompt_ids": packed,
+        "completion_ids": packed,
+        "request": body,
+        "prompt_sha256": bytes(32),
+        "upstream_ms": 5.0,
+    }
+    for begin in range(0, sessions, 200):
+        numbers = range(begin, min(begin + 200, sessions))
+        with captured.database.write.begin() as connection:
+            rows = [
+                {"id": f"s{n:06d}", "group_id": f"g{n // 8}", "started_at": float(n), "status": "completed"}
+                for n in numbers
+            ]
+            connection.execute(sa.insert(Session.__table__), [{**row, "metadata": {}} for row in rows])
+            calls = [
+                {
+                    **shared,
+                    "id": f"c{n:06d}-{seq:03d}",
+                    "session_id": f"s{n:06d}",
+                    "seq": seq,
+                    "started_at": n + seq / 100,
+                    "finished_at": n + seq / 100 + 0.5,
+                    "prompt_tokens": 300 + seq,
+                    "completion_tokens": 300,
+                }
+                for n in numbers
+                for seq in range(length)
+            ]
+            connection.execute(sa.insert(Call.__table__), calls)
+            for n in numbers:
+                reward = {"id": f"r{n}", "session_id": f"s{n:06d}", "value": float(n % 2), "created_at": 1.0}
+                ops.apply(connection, [ops.InsertReward(reward)])
+
+
+def rate(captured: store.Store, name: str, calls: list[Turn]) -> float:
+    """Calls a second through the writer, the 60-turn session submitted at once."""
+    made = as_the_gateway_gives(calls, name)
+    begun = time.perf_counter()
+    for future in [captured.writer().call([record]) for record in made]:
+        future.result(60)
+    return len(made) / (time.perf_counter() - begun)
+
+
+def many_sessions(console: Console, url: object, name: str, sessions: int, length: int) -> None:
+    """The views and the writer over a large database."""
+    calls = turns()
+    with store.open(url, spool=Path(tempfile.mkdtemp())) as captured:
+        rate(captured, "warm", calls)
+        empty = max(rate(captured, f"empty-{run}", calls) for run in range(3))
+        fill(captured, sessions, length)
+        if not captured.database.is_sqlite:
+            from polar_capture.store.upkeep import vacuum
+
+            vacuum(captured)  # autovacuum does it within the minute; the visibility map makes the index enough
+        full = max(rate(captured, f"full-{run}", calls) for run in range(3))
+        table = Table("work", "ms", "target", title=f"{name}: {sessions:,} sessions x {length} turns")
+        table.add_row(
+            "session_summary, all rows", f"{best(lambda: captured.sql('SELECT * FROM session_summary'), 3):.0f}", "1000"
+        )
+        table.add_row("the latest 50 sessions", f"{best(lambda: captured.sessions(limit=50), 3):.1f}", "")
+        one = "SELECT * FROM session_summary WHERE session_id = 's000077'"
+        table.add_row("one session's summary", f"{best(lambda: captured.sql(one), 5):.1f}", "")
+        table.add_row(
+            "group_summary, all rows", f"{best(lambda: captured.sql('SELECT * FROM group_summary'), 3):.0f}", ""
+        )
+        table.add_row("a session's calls", f"{best(lambda: captured.calls('s000077'), 5):.1f}", "")
+        console.print(table)
+        console.print(
+            f"calls a second through the writer: {empty:.0f} while empty, {full:.0f} with {sessions * length:,} calls in it"
+        )
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=10_000)
+    parser.add_argument("--turns", type=int, default=30)
+    parser.add_argument("--no-postgres", action="store_true")
+    options = parser.parse_args()
+    console = Console(width=100)
+    with tempfile.TemporaryDirectory() as folder:
+        one_session(console, Path(folder), not options.no_postgres)
+        many_sessions(console, Path(folder) / "many.db", "SQLite", options.sessions, options.turns)
+        if not options.no_postgres:
+            many_sessions(console, new_database(), "PostgreSQL", options.sessions, options.turns)
+
+
+if __name__ == "__main__":
+    main()
