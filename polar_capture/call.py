@@ -7,6 +7,8 @@ import numpy as np
 
 from polar_capture.chains import Link
 from polar_capture.chat import ChatRequest, Choice, Completion, MediaPart
+from polar_capture.continuation.planner import Plan
+from polar_capture.continuation.reasons import Fork
 from polar_capture.dialects.base import Dialect, ParsedCall, WireRequest
 from polar_capture.faults import Fault
 from polar_capture.lineage.minting import Minter
@@ -30,6 +32,8 @@ class Generation(Protocol):
     clamped: bool
     sampling: dict[str, Any]
     logprobs_mode: str | None
+    limit: int | None
+    ids_refused: bool
 
     def check(self, choice: Choice) -> tuple[Reason | None, list[Warning]]:
         """The engine's own check of a choice's ids and logprobs."""
@@ -66,6 +70,7 @@ class Call(msgspec.Struct):
     warnings: list[str] = []
     chat: ChatRequest | None = None
     restored: Restored | None = None
+    plan: Plan | None = None
     policy: PolicyVersion | None = None
     rows: list[RecordedRow] = []
     """The rows of its answer, once they are with the writer: before the client has anything of it."""
@@ -139,6 +144,8 @@ def answer_row(
     warnings: list[str] = [*call.warnings, *oddities]
     if generation.clamped:
         warnings.append(Warning.MAX_TOKENS_CLAMPED)
+    if circumstances.continuation == Fork.ECHO_DIFFERS.stored:
+        warnings.append(Warning.PROMPT_IDS_IGNORED)
     if circumstances.shaped:
         warnings.append(Warning.SAMPLING_SHAPED)
     return _row(

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from polar_capture.chains import ChainTurn
 from polar_capture.chat import Message, Usage
+from polar_capture.continuation.contexts import Context, context_of
 from polar_capture.dialects.base import StoredTurn
 from polar_capture.store import CodecError, Store
 from polar_capture.store.records import StoreUnavailable
@@ -102,3 +103,11 @@ class StoreChains:
             usage=Usage(row["prompt_tokens"] or 0, row["completion_tokens"] or 0),
             model=row["model_served"] or "",
         )
+
+    def context(self, call_id: str) -> Context | None:
+        """What a recorded call ended with; None for one that is not there, or damaged, or can't be continued."""
+        try:
+            return context_of(self._store.call(call_id))
+        except (KeyError, CodecError, sa.exc.SQLAlchemyError) as error:
+            log.info("call %s cannot be continued from the store: %s", call_id, error)
+            return None

@@ -10,6 +10,7 @@ import numpy as np
 
 from polar_capture.chat import ChatRequest, Choice, Message
 from polar_capture.chat_normal import normalise
+from polar_capture.continuation.contexts import Context
 from polar_capture.dialects.base import Lookup, StoredTurn
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.prefix import Fingerprint
@@ -46,6 +47,8 @@ class ChainSource(Protocol):
     def session_of(self, ids: list[str]) -> str | None: ...
 
     def stored(self, minted_id: str) -> StoredTurn | None: ...
+
+    def context(self, call_id: str) -> Context | None: ...
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -91,6 +94,10 @@ class Chains:
                     return state.id
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reader, self._source.session_of, ids)
+
+    async def context(self, call_id: str) -> Context | None:
+        """What a recorded call ended with, for the call that continues it; None where the store does not know it."""
+        return await asyncio.get_running_loop().run_in_executor(self._reader, self._source.context, call_id)
 
     async def run(self, steps: Lookup[T]) -> T:
         """Carry out a dialect's lookups in the store. Raises what the dialect raises (CallError)."""

@@ -18,6 +18,7 @@ import msgspec
 Egress = Literal["tunnel", "block"]
 Continuation = Literal["auto", "exact", "off"]
 CodexTools = Literal["classic", "native"]
+ContinuationThinking = Literal["keep", "template"]
 
 DEFAULT_DB = "sqlite:///polar.db"
 DEFAULT_HOME = "~/.polar-capture"
@@ -92,6 +93,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
     egress: Egress = "tunnel"
     continuation: Continuation = "auto"
+    continuation_thinking: ContinuationThinking = "keep"
+    """keep: earlier thoughts stay in the context as they were sampled; template: as the chat template has it."""
     strict_sessions: bool = False
     key: str | None = None
     """Proxy password and gateway key; None: none is asked."""
@@ -135,6 +138,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"--assumed-window {self.assumed_window}: tokens, at least 1")
         _check_choice("--egress", self.egress, get_args(Egress))
         _check_choice("--continuation", self.continuation, get_args(Continuation))
+        _check_choice("--continuation-thinking", self.continuation_thinking, get_args(ContinuationThinking))
         if self.key is not None and not self.key:
             raise ConfigError("--key is empty: leave it out, or give a secret")
         if not is_loopback(self.host) and self.key is None:

@@ -16,6 +16,7 @@ from polar_capture import chains, sessions
 from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
 from polar_capture.chat import ChatRequest, Completion, Usage
+from polar_capture.continuation.planner import Planner, RenderingEngine
 from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
 from polar_capture.faults import CallError, Fault, FaultKind
@@ -32,7 +33,7 @@ from polar_capture.store.records import Recorder, SessionRecord, StoreUnavailabl
 log = logging.getLogger(__name__)
 
 
-class EngineClient(Protocol):
+class EngineClient(RenderingEngine, Protocol):
     """The engine as the gateway uses it (`engine.client.Engine`)."""
 
     async def generate(
@@ -61,7 +62,7 @@ class Gateway:
         *,
         grace: float = 2.0,
         strict_sessions: bool = False,
-        continuation: str = "off",
+        planner: Planner | None = None,
         websockets: bool = True,
         rules: Rules | None = None,
         other_engines: Mapping[tuple[str | None, str | None], EngineClient] | None = None,
@@ -83,7 +84,7 @@ class Gateway:
         self._other_engines = other_engines or {}
         self._breaker = breaker or OverflowBreaker()
         self._assumed_window = assumed_window
-        self._continuation = continuation
+        self._planner = planner or Planner(engine, chain_states.context, mode="off")
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -146,8 +147,14 @@ class Gateway:
             call.chat, call.restored = chains.restore(call.session, call.parsed.chat)
             self._confirm_delivery(call)
             self._place(call)
+            call.plan = await self._planner.plan(call.session.id, call.chat, call.restored)
             call.policy = await self.policy.admit()
-            generation = await self._engine_of(call).generate(call.chat, session=call.session.id, deadline_grace=self.grace)
+            generation = await self._engine_of(call).generate(
+                call.chat,
+                prompt_ids=call.plan.prompt_ids,
+                session=call.session.id,
+                deadline_grace=self.grace,
+            )
             reply = self._compose(call, generation)
             if isinstance(reply, Fault):
                 await self._record(call, generation, reply)
@@ -186,6 +193,8 @@ class Gateway:
 
     async def prompt_tokens(self, call: Call) -> int | None:
         """The size of a running call's prompt, for usage that is told before the answer; None where it can't be had."""
+        if call.plan is not None and call.plan.prompt_ids is not None:
+            return len(call.plan.prompt_ids)
         chat = call.chat or chains.restore(call.session, call.parsed.chat)[0]
         try:
             return await self.engine.count(chat)
@@ -346,7 +355,8 @@ class Gateway:
         prompt = None if prompt_ids is None else Fingerprint(prompt_ids)
         link = chains.link(call.session, prompt, call.parent)
         mode = generation.logprobs_mode
-        circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, self._continuation)
+        continuation = self._planner.settle(call.plan, generation) if call.plan else None
+        circumstances = Circumstances(mode, shaped(generation.sampling, mode), self.policy.current, continuation)
         rows = []
         for choice in completion.choices:
             rows.append(
@@ -369,6 +379,9 @@ class Gateway:
         if fault is None:
             chains.remember(call.session, call.id, call.agent, prompt, completion.choices, call.minter.minted)
             call.session.family.answered(call.id, bool(completion.choices[0].message.tool_calls))
+            if call.plan is not None and continuation is not None:
+                self._planner.remember(call.id, call.plan, continuation, prompt_ids, generation)
+                self.counts[f"continuation_{continuation.partition(':')[0]}"] += 1
             call.session.undelivered.add(call.id)
         self.counts["calls_ok" if fault is None else "calls_error"] += 1
         self.counts["prompt_tokens"] += completion.usage.prompt_tokens

@@ -39,6 +39,7 @@ def serve_arguments(config: ServeConfig) -> list[str]:
         *("--control-port", str(config.control_port)),
         *("--egress", config.egress),
         *("--continuation", config.continuation),
+        *("--continuation-thinking", config.continuation_thinking),
         *("--header-grace", repr(config.header_grace)),
         *("--session-idle", repr(config.session_idle)),
         *("--policy-version", str(config.policy_version)),

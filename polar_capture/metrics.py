@@ -16,6 +16,9 @@ _COUNTERS = {
     "retries_joined": ("polar_retries_joined_total", ""),
     "delivered": ("polar_answers_total", 'delivered="true"'),
     "undelivered": ("polar_answers_total", 'delivered="false"'),
+    "continuation_exact": ("polar_continuations_total", 'outcome="exact"'),
+    "continuation_fork": ("polar_continuations_total", 'outcome="fork"'),
+    "continuation_root": ("polar_continuations_total", 'outcome="root"'),
     "prompt_tokens": ("polar_prompt_tokens_total", ""),
     "completion_tokens": ("polar_completion_tokens_total", ""),
 }

@@ -12,6 +12,7 @@ from polar_capture.breaker import OverflowBreaker
 from polar_capture.chain_source import StoreChains
 from polar_capture.chains import Chains
 from polar_capture.config import ServeConfig
+from polar_capture.continuation.planner import Planner
 from polar_capture.control import Backend, ControlError, ControlHost, NewPolicy, NewReward, SessionChange, ended_at
 from polar_capture.dialects import registry
 from polar_capture.egress import Egress
@@ -66,6 +67,12 @@ class Runtime(Backend):
             other_engines=self.other_engines,
             breaker=OverflowBreaker(config.overflow_limit),
             assumed_window=config.assumed_window,
+            planner=Planner(
+                self.engine,
+                self.chains.context,
+                mode=config.continuation,
+                keep_thinking=config.continuation_thinking == "keep",
+            ),
         )
         self.control = ControlHost(
             self,
@@ -90,7 +97,8 @@ class Runtime(Backend):
     # --- life cycle --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Check the engine and open the listeners. Raises engine.probe.NoTokenIds, OSError for a taken port."""
+        """Check the engine and open the listeners. Raises engine.probe.NoTokenIds (NoPromptIds), OSError for a taken
+        port."""
         await self.engine.start()
         for engine in self.other_engines.values():
             try:
@@ -98,6 +106,8 @@ class Runtime(Backend):
             except (NoTokenIds, ModelNotServed) as error:
                 # Nothing that it says is trained on, and a name that it does not know is told with each call.
                 log.warning("an engine of the rule file: %s", error)
+        if self.config.continuation == "exact":
+            self.engine.require_prompt_ids()
         self.port = await self.server.listen()
         self.control_port = await self.server.listen_control(self.config.control_port)
         if self.config.gateway_port is not None:

@@ -123,6 +123,13 @@ def serving(port: int) -> Callable[[F], F]:
                     show_default=True,
                     help="Sample each turn from the exact tokens of the one before.",
                 ),
+                click.option(
+                    "--continuation-thinking",
+                    type=click.Choice(["keep", "template"]),
+                    default="keep",
+                    show_default=True,
+                    help="Earlier thoughts: keep them in the context, or drop them where the template does.",
+                ),
                 click.option("--strict-sessions", is_flag=True, help="Refuse calls that name no session."),
                 click.option(
                     "--key", envvar="POLAR_KEY", metavar="K", help="Secret that sessions need.  [env: POLAR_KEY]"

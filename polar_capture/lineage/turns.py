@@ -16,12 +16,16 @@ from polar_capture.chat_normal import text_of
 
 class Restored(msgspec.Struct):
     """A conversation with its sampled turns restored. `parent` is the call of the last one found (None: none was);
-    `found` the calls of all, in order; `edited` how many identified turns the client had changed."""
+    `found` the calls of all, in order; `edited` how many identified turns the client had changed. `standing` is the
+    call whose sampled message is the last assistant message, None where that one is not as it was sampled;
+    `last_edited`: it was identified, and the client had changed it."""
 
     messages: list[Message]
     parent: str | None = None
     found: list[str] = []
     edited: int = 0
+    standing: str | None = None
+    last_edited: bool = False
 
 
 class TurnBook:
@@ -57,7 +61,10 @@ class TurnBook:
         used: dict[str, int] = {}
         for message in messages:
             if message.role == "assistant":
+                found, edited = len(result.found), result.edited
                 message = self._restored(message, used, result)
+                result.last_edited = result.edited > edited
+                result.standing = result.parent if len(result.found) > found and not result.last_edited else None
             result.messages.append(message)
         return result
 

@@ -66,6 +66,7 @@ def test_serve_gets_the_very_configuration(tmp_path: Path, monkeypatch: pytest.M
         gateway_port=0,
         egress="block",
         continuation="off",
+        continuation_thinking="template",
         strict_sessions=True,
         header_grace=0.5,
         session_idle=60.0,

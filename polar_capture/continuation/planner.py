@@ -1,0 +1,274 @@
+"""Plans a call's prompt: asks the engine for its renders, and settles by the engine's echo what came of it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from polar_capture.chat import ChatRequest, Completion, Message
+from polar_capture.continuation import tails
+from polar_capture.continuation.asked import Asked, asked
+from polar_capture.continuation.contexts import Context, Contexts, ending_of, joined
+from polar_capture.continuation.history import Step, step
+from polar_capture.continuation.reasons import EXACT, OFF, ROOT, Fork
+from polar_capture.continuation.tails import Frame, Ids, Seam
+from polar_capture.faults import CallError, Fault, FaultKind
+from polar_capture.lineage.turns import Restored
+
+log = logging.getLogger(__name__)
+
+
+class RenderingEngine(Protocol):
+    """What is asked of the engine (`engine.client.Engine`)."""
+
+    async def render(
+        self, chat: ChatRequest, *, add_generation_prompt: bool = True, session: str = ""
+    ) -> list[int]: ...
+
+    def template_options(self, chat: ChatRequest, session: str = "") -> dict[str, Any]: ...
+
+    def takes_prompt_ids(self, session: str = "") -> str | None: ...
+
+    def distrust_prompt_ids(self, url: str) -> None: ...
+
+    @property
+    def window(self) -> int | None: ...
+
+
+class Answered(Protocol):
+    """What is read of a generation (`engine.client.Generation`)."""
+
+    completion: Completion
+    upstream: str
+    limit: int | None
+    ids_refused: bool
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How a call is to be sampled. `outcome` is the value of `calls.continuation`, if the engine does as planned;
+    `prompt_ids` what it is sent, None for a plain render; `plain` that render, where it was asked for."""
+
+    outcome: str
+    prompt_ids: list[int] | None = None
+    asked: Asked | None = None
+    plain: Ids | None = None
+
+
+class Planner:
+    """Plans calls and remembers what they ended with. `read` brings back what only the store knows.
+
+    `mode` is `auto`, `exact` or `off`; with `keep_thinking` false the template's dropping of thoughts is respected.
+    """
+
+    def __init__(
+        self,
+        engine: RenderingEngine,
+        read: Callable[[str], Awaitable[Context | None]],
+        *,
+        mode: str = "auto",
+        keep_thinking: bool = True,
+        contexts: Contexts | None = None,
+    ) -> None:
+        self._engine = engine
+        self._read = read
+        self._mode = mode
+        self._keep_thinking = keep_thinking
+        self._contexts = contexts or Contexts()
+        self._frames: dict[tuple[str, str, bytes], Frame] = {}
+
+    async def plan(self, session: str, chat: ChatRequest, restored: Restored) -> Plan:
+        """The plan of one call, given its restored and canonical conversation.
+
+        Raises CallError only in mode `exact`, for an engine that does not sample from given ids.
+        """
+        if self._mode == "off":
+            return Plan(OFF)
+        url = self._engine.takes_prompt_ids(session)
+        if url is None:
+            if self._mode == "exact":
+                raise CallError(
+                    Fault(
+                        FaultKind.UNAVAILABLE,
+                        "the session's engine does not sample from given prompt ids (or was not checked yet), which "
+                        "--continuation exact needs: serve the model with vLLM 0.32 or newer",
+                    )
+                )
+            return Plan(OFF)
+        found = step(chat, restored)
+        options = self._engine.template_options(chat, session)
+        if not isinstance(found, Step):
+            now = asked(chat, options)[-1]
+            return Plan(ROOT if found is None else found.stored, asked=now)
+        before, now = asked(chat, options, [found.answer])
+        result = await self._continued(session, url, chat, found, before)
+        if isinstance(result, Fork):
+            log.debug("session %s: call %s is not continued: %s", session, found.parent, result)
+            return Plan(result.stored, asked=now)
+        prompt, plain = result
+        return Plan(EXACT, prompt.tolist(), now, plain)
+
+    def settle(self, plan: Plan, generation: Answered) -> str:
+        """What became of a plan: the value of `calls.continuation`.
+
+        An echo that differs from the ids that were sent is an error in the log, and this engine is sent none any more.
+        """
+        if plan.prompt_ids is None:
+            return plan.outcome
+        if generation.ids_refused:
+            return Fork.REFUSED.stored
+        if generation.completion.prompt_token_ids == plan.prompt_ids:
+            return plan.outcome
+        log.error(
+            "engine %s was sent %d prompt ids and reports others (%s): no call of it is continued any more",
+            generation.upstream,
+            len(plan.prompt_ids),
+            "none" if generation.completion.prompt_token_ids is None else len(generation.completion.prompt_token_ids),
+        )
+        self._engine.distrust_prompt_ids(generation.upstream)
+        return Fork.ECHO_DIFFERS.stored
+
+    def remember(self, call_id: str, plan: Plan, outcome: str, prompt: Ids | None, generation: Answered) -> None:
+        """Keep what a recorded call ended with. Of several choices nobody can tell which one is continued."""
+        choices = generation.completion.choices
+        if plan.asked is None or prompt is None or len(choices) != 1 or not choices[0].token_ids:
+            return
+        sampled = np.asarray(choices[0].token_ids, np.int32)
+        plain = plan.plain if outcome == EXACT else prompt
+        ending = ending_of(choices[0].message, choices[0].finish_reason, choices[0].stop_reason, sampled)
+        if choices[0].finish_reason == "tool_calls" and generation.limit is not None:
+            ending = msgspec.structs.replace(ending, cut=len(sampled) >= generation.limit)
+        self._contexts.add(call_id, Context(joined(prompt, sampled), plan.asked, ending, plain))
+
+    # --- one continuation --------------------------------------------------------------------------------------------
+
+    async def _continued(
+        self, session: str, url: str, chat: ChatRequest, found: Step, before: Asked
+    ) -> tuple[Ids, Ids] | Fork:
+        """The prompt ids that continue the parent, and the plain render of the conversation."""
+        context = self._contexts.get(found.parent) or await self._read(found.parent)
+        if context is None:
+            return Fork.PARENT_NOT_KEPT
+        changed = context.asked.difference(before)
+        if changed is not None:
+            return changed
+        try:
+            return await self._spliced(session, url, chat, found, context)
+        except CallError as error:
+            log.warning("session %s: the engine gave no render: %s", session, error.fault.message)
+            return Fork.RENDER_FAILED
+
+    async def _spliced(
+        self, session: str, url: str, chat: ChatRequest, found: Step, context: Context
+    ) -> tuple[Ids, Ids] | Fork:
+        answer, new = chat.messages[found.answer], chat.messages[found.answer + 1 :]
+        asking = [
+            self._render(session, _bare(chat, [tails.QUESTION, tails.ANSWERS[0], *new])),
+            self._render(session, _bare(chat, [tails.QUESTION, answer, *new])),
+            self._render(session, chat),
+        ]
+        if context.plain is None:
+            asking.append(self._render(session, _upto(chat, found.answer)))
+        roles = [_role(new[0]), _role(chat.messages[found.answer - 1])]
+        frames, (short, turn, full, *rest) = await asyncio.gather(
+            self._frames_of(session, url, chat, set(roles)), asyncio.gather(*asking)
+        )
+        known, asked_frame = (frames[role] for role in roles)
+        if isinstance(known, Fork):
+            return known
+        if isinstance(asked_frame, Fork):
+            return asked_frame
+        joint = tails.seam(known, short, turn, full)
+        if isinstance(joint, Fork):
+            self._frames.clear()  # another template may be served now
+            return joint
+        plain = context.plain if context.plain is not None else rest[0]
+        if not tails.appended(asked_frame.opening, joint, plain, full):
+            refusal = await self._rewritten(session, chat, found, known, asked_frame, short)
+            if refusal is not None:
+                return refusal
+        elif not self._keep_thinking and await self._drops_thought(session, chat, answer, new, joint):
+            return Fork.THINKING_STRIPPED
+        tail = tails.tail(joint.after, int(context.ids[-1]), context.ending)
+        if isinstance(tail, Fork):
+            return tail
+        prompt = joined(context.ids, tail)
+        window = self._engine.window
+        return Fork.WINDOW if window is not None and len(prompt) >= window else (prompt, full)
+
+    async def _rewritten(
+        self, session: str, chat: ChatRequest, found: Step, known: Frame, asked_frame: Frame, short: Ids
+    ) -> Fork | None:
+        """Why a call is not continued whose plain render is not its parent's and more. None: all that the template
+        rewrites are thoughts, since without them it only appends; and thoughts are to be kept."""
+        if not any(message.reasoning for message in chat.messages):
+            return Fork.NOT_APPEND_ONLY
+        if not self._keep_thinking:
+            return Fork.THINKING_STRIPPED
+        silent = msgspec.structs.replace(chat, messages=[_without_thought(m) for m in chat.messages])
+        answer, new = silent.messages[found.answer], silent.messages[found.answer + 1 :]
+        turn, before, now = await asyncio.gather(
+            self._render(session, _bare(chat, [tails.QUESTION, answer, *new])),
+            self._render(session, _upto(silent, found.answer)),
+            self._render(session, silent),
+        )
+        joint = tails.seam(known, short, turn, now)
+        if isinstance(joint, Fork) or not tails.appended(asked_frame.opening, joint, before, now):
+            return Fork.NOT_APPEND_ONLY
+        return None
+
+    async def _drops_thought(
+        self, session: str, chat: ChatRequest, answer: Message, new: list[Message], joint: Seam
+    ) -> bool:
+        """Whether the last answer is rendered without its thought."""
+        if not answer.reasoning:
+            return False
+        silent = await self._render(session, _bare(chat, [tails.QUESTION, _without_thought(answer), *new]))
+        return bool(np.array_equal(silent[-len(joint.turn) - len(joint.after) :], joined(joint.turn, joint.after)))
+
+    # --- renders -----------------------------------------------------------------------------------------------------
+
+    async def _frames_of(self, session: str, url: str, chat: ChatRequest, roles: set[str]) -> dict[str, Frame | Fork]:
+        ordered = sorted(roles)
+        found = await asyncio.gather(*(self._frame(session, url, chat, role) for role in ordered))
+        return dict(zip(ordered, found, strict=True))
+
+    async def _frame(self, session: str, url: str, chat: ChatRequest, role: str) -> Frame | Fork:
+        key = (url, role, asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options)
+        if key in self._frames:
+            return self._frames[key]
+        first, second = ([tails.QUESTION, answer, tails.follower(role)] for answer in tails.ANSWERS)
+        found = tails.frame(
+            *await asyncio.gather(
+                self._render(session, _bare(chat, [tails.QUESTION]), add_generation_prompt=False),
+                self._render(session, _bare(chat, first)),
+                self._render(session, _bare(chat, second)),
+                self._render(session, _bare(chat, first), add_generation_prompt=False),
+            )
+        )
+        if isinstance(found, Frame):
+            self._frames[key] = found
+        return found
+
+    async def _render(self, session: str, chat: ChatRequest, *, add_generation_prompt: bool = True) -> Ids:
+        ids = await self._engine.render(chat, add_generation_prompt=add_generation_prompt, session=session)
+        return np.array(ids, np.int32)
+
+
+def _role(message: Message) -> str:
+    return "tool" if message.role == "tool" else "user"
+
+
+def _bare(chat: ChatRequest, messages: list[Message]) -> ChatRequest:
+    """A short conversation under the same switches. Without tools: they stand before it and may be long."""
+    return ChatRequest(model=chat.model, messages=messages, thinking=chat.thinking, effort=chat.effort)
+
+
+def _upto(chat: ChatRequest, count: int) -> ChatRequest:
+    return msgspec.structs.replace(chat, messages=chat.messages[:count])
+
+
+def _without_thought(message: Message) -> Message:
+    return msgspec.structs.replace(message, reasoning=None) if message.reasoning else message

@@ -1,0 +1,126 @@
+"""The tail: what the served model's template writes between a sampled answer and the next generation. Pure.
+
+It is read off renders of the engine, in two ways that must agree, and nothing is known of any template beforehand:
+
+* behind a fixed exchange of two short messages, whose rendered beginning is known, come the new messages (`short`);
+* the whole conversation's render ends with the very ids that the last answer and the new messages have in a short
+  conversation (`turn`), and is the render that the answer was sampled behind, plus exactly those ids.
+
+Arrays are int32 ids. Everything that does not fit is a Fork: a tail is derived or refused, never guessed.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from polar_capture.chat import Message
+from polar_capture.continuation.reasons import Fork
+
+Ids = npt.NDArray[np.int32]
+
+QUESTION = Message("user", "Hello.")
+ANSWERS = (Message("assistant", "Yes"), Message("assistant", "Now"))
+"""Two answers that end in different letters: where their renders part for good, an answer's text ends."""
+
+
+def follower(role: str) -> Message:
+    """A short message of the role that comes behind the answer."""
+    return Message("tool", "ok", tool_call_id="call_0") if role == "tool" else Message("user", "Go on")
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What a template writes around the fixed exchange, for followers of one role.
+
+    `lead`: the question, without a generation prompt. `answered`: question and first answer, up to the end of its text.
+    `opening`: the generation prompt behind the follower, empty for templates that have none.
+    """
+
+    lead: Ids
+    answered: Ids
+    opening: Ids
+
+
+def frame(lead: Ids, first: Ids, second: Ids, closed: Ids) -> Frame | Fork:
+    """The frame, from four renders: the question without a generation prompt; question, answer and follower with one,
+    for each of the two ANSWERS; the first of these without one."""
+    if not (_starts(first, lead) and _starts(second, lead) and _starts(first, closed)):
+        return Fork.NOT_APPEND_ONLY
+    after = _common_end(first, second)
+    answered = first[: len(first) - after]
+    if after == 0 or len(answered) <= len(lead):
+        return Fork.TEMPLATE
+    return Frame(lead, answered, first[len(closed) :])
+
+
+class Seam(msgspec.Struct, frozen=True):
+    """`turn`: the last answer as the template renders it. `after`: everything that the template writes behind it, end
+    of turn, new messages and generation prompt."""
+
+    turn: Ids
+    after: Ids
+
+
+def seam(known: Frame, short: Ids, turn: Ids, full: Ids) -> Seam | Fork:
+    """What stands behind the last answer.
+
+    `short` renders the fixed question and answer with the new messages, `turn` the fixed question with the real answer
+    and the new messages, `full` the whole conversation; all with a generation prompt.
+    """
+    if not (_starts(short, known.answered) and _starts(turn, known.lead)):
+        return Fork.TEMPLATE
+    after = short[len(known.answered) :]
+    rendered = turn[len(known.lead) :]
+    if len(after) == 0 or len(rendered) <= len(after):
+        return Fork.TEMPLATE
+    if not (_ends(rendered, after) and _ends(full, rendered)):
+        return Fork.TEMPLATE
+    return Seam(rendered[: len(rendered) - len(after)], after)
+
+
+def appended(opening: Ids, found: Seam, before: Ids, now: Ids) -> bool:
+    """Whether the whole render `now` is `before`, the one that the answer was sampled behind, without its generation
+    prompt `opening`, and then the answer and what follows it: no id more, none less."""
+    if not _ends(before, opening):
+        return False
+    head = before[: len(before) - len(opening)]
+    return _starts(now, head) and len(now) == len(head) + len(found.turn) + len(found.after)
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How an answer's tokens end. `cut`: by a limit, in place of an end token; `thought`: inside its thought;
+    `stop_string`: at a string that the client named."""
+
+    cut: bool = False
+    thought: bool = False
+    stop_string: bool = False
+
+
+def tail(after: Ids, last: int, ending: Ending) -> Ids | Fork:
+    """The ids to put behind a completion whose last id is `last`.
+
+    An end token that was sampled is the first of what the template writes: the end of turn (ChatML), or the marker of
+    the next role (GLM). A cut answer is closed by the template's own ids.
+    """
+    if ending.stop_string:
+        return Fork.STOP_STRING
+    if ending.thought:
+        return Fork.CUT_THOUGHT
+    if last == after[0]:
+        return after[1:] if len(after) > 1 else Fork.TEMPLATE
+    return after if ending.cut else Fork.END_OF_TURN
+
+
+def _starts(whole: Ids, beginning: Ids) -> bool:
+    return np.array_equal(whole[: len(beginning)], beginning)
+
+
+def _ends(whole: Ids, end: Ids) -> bool:
+    return len(end) == 0 or np.array_equal(whole[-len(end) :], end)
+
+
+def _common_end(one: Ids, other: Ids) -> int:
+    size = min(len(one), len(other))
+    differ: npt.NDArray[Any] = np.flatnonzero(one[len(one) - size :] != other[len(other) - size :])
+    return size if len(differ) == 0 else size - 1 - int(differ[-1])
