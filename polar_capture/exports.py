@@ -3,7 +3,6 @@ out."""
 
 import datetime
 import importlib.metadata
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -159,13 +158,16 @@ def _text(captured: Store, call_id: str) -> CallText | None:
     return CallText(body.messages, body.tools, {"role": "assistant"} | answer)
 
 
-def reasons_for_nothing(left_out: Counter[str]) -> str:
+def reasons_for_nothing(manifest: Manifest) -> str:
     """Why no sample was chosen, with the remedy, in one line."""
+    left_out = manifest.left_out
     if not left_out:
         return "there are no samples: run `polar-capture build`"
     why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in left_out.most_common())
     remedies = {
-        "no_reward": "give rewards with `polar-capture reward` and build again",
+        "no_reward": "rewards came after the build: run `polar-capture build` again"
+        if manifest.stale_rewards
+        else "give rewards with `polar-capture reward` and build again",
         "verdict_split": "take split samples with --sql \"SELECT id FROM samples WHERE verdict = 'split'\"",
         "verdict_not_trainable": "`polar-capture build` shows why calls do not train",
     }

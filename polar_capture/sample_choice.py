@@ -13,7 +13,8 @@ from polar_capture.export.manifest import Manifest
 from polar_capture.outcomes import Verdict, Warning
 from polar_capture.samples_table import span
 from polar_capture.store import Store
-from polar_capture.store.models import Call, Sample, Session
+from polar_capture.store.models import Call, Reward, Sample, Session
+from polar_capture.trajectories.credit import OUTCOME
 
 DEFAULT_VERDICTS = frozenset({Verdict.EXACT, Verdict.REPAIRED})
 
@@ -184,8 +185,15 @@ def left_out_calls(
             if call.id not in exported:
                 manifest.calls_left_out[_why(*call[2:])] += 1
         manifest.incomplete_sessions = _incomplete(connection, seen)
+        latest = _latest_outcomes(connection)
     manifest.sessions_not_built = len(seen - set(built))
     manifest.sessions_without_reward = sum(1 for session in seen & set(built) if built[session] is None)
+    manifest.stale_rewards = sum(1 for session in seen & set(built) if latest.get(session) != built[session])
+
+
+def _latest_outcomes(connection: sa.Connection) -> dict[str, float]:
+    query = sa.select(Reward.session_id, Reward.value).where(Reward.name == OUTCOME, Reward.call_id.is_(None))
+    return dict(connection.execute(query.order_by(Reward.created_at, Reward.id)).all())
 
 
 def _incomplete(connection: sa.Connection, sessions: set[str]) -> dict[str, list[int]]:

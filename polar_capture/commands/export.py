@@ -52,7 +52,7 @@ def export(db: str, home: Home, as_json: bool, format: str, out: Path, **chosen:
     if as_json:
         print_json(manifest.as_json())
     if not manifest.samples:
-        raise Failure(f"nothing exported: {exports.reasons_for_nothing(manifest.left_out)}", Exit.NOTHING)
+        raise Failure(f"nothing exported: {exports.reasons_for_nothing(manifest)}", Exit.NOTHING)
     if as_json:
         return
     print_table(
@@ -71,6 +71,11 @@ def export(db: str, home: Home, as_json: bool, format: str, out: Path, **chosen:
         ],
         numeric=["count"],
     )
+    if manifest.stale_rewards:
+        click.echo(
+            f"{manifest.stale_rewards} sessions have another outcome now than their samples were built with: "
+            "run `polar-capture build` to take it in"
+        )
     for session, missing in manifest.incomplete_sessions.items():
         click.echo(f"session {session} is incomplete: no row for call {', '.join(map(str, missing))}")
     click.echo(f"{out} ({manifest.size} bytes, sha256 {manifest.sha256}), {out}.manifest.json")

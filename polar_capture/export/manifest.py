@@ -32,6 +32,9 @@ class Manifest(msgspec.Struct, kw_only=True):
     sessions_without_reward: int = 0
     sessions_not_built: int = 0
     """Sessions with calls and no sample of the exported strategy."""
+    stale_rewards: int = 0
+    """Sessions whose latest outcome is not the reward of their samples: given since the build, or built with
+    --component."""
     incomplete_sessions: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Sessions in whose order of arrival a call has no row, with its numbers."""
     calls_left_out: Counter[str] = msgspec.field(default_factory=Counter)

@@ -227,6 +227,22 @@ def test_nothing_to_export_is_status_3_and_leaves_no_file(db, tmp_path):
     assert not list(tmp_path.glob("out-*"))
 
 
+def test_rewards_that_came_after_the_build_are_told(db, tmp_path):
+    db.two_turns("a")
+    db.run("build")
+    db.reward("a", 1.0)
+    _, result = export(db, tmp_path, "jsonl", status=3)
+    assert "rewards came after the build" in result.output
+    db.run("build")
+    out, _ = export(db, tmp_path, "jsonl")
+    assert manifest(out)["stale_rewards"] == 0
+    db.reward("a", 0.5)
+    db.reward("a", 9.0, call_id="a-0")
+    out, result = export(db, tmp_path, "jsonl")
+    assert manifest(out)["stale_rewards"] == 1
+    assert "1 sessions have another outcome now" in result.output
+
+
 def test_sql_chooses_rows_whatever_their_reward(db, tmp_path):
     for session, value in (("a", 1.0), ("b", None)):
         db.two_turns(session, reward=value)
