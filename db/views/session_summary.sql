@@ -24,7 +24,7 @@ SELECT
     MAX(c.finished_at) AS last_call_at,
     MIN(c.policy_version) AS policy_version_min,
     MAX(c.policy_version) AS policy_version_max,
-    (SELECT r.value FROM rewards r WHERE r.session_id = s.id AND r.name = 'outcome'
+    (SELECT r.value FROM rewards r WHERE r.session_id = s.id AND r.name = 'outcome' AND r.call_id IS NULL
      ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS reward
 FROM sessions s
 LEFT JOIN calls c ON c.session_id = s.id
