@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from polar_capture import session_limits
 from polar_capture.chat import ChatRequest, Choice, Message
 from polar_capture.chat_normal import normalise
 from polar_capture.continuation.contexts import Context
@@ -16,6 +17,7 @@ from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.lineage.turns import Restored
 from polar_capture.outcomes import SessionStatus
+from polar_capture.session_limits import Budget
 from polar_capture.sessions import SessionState, SessionTable
 from polar_capture.store.codec import as_int32
 from polar_capture.store.records import StoreUnavailable
@@ -123,7 +125,9 @@ def load(source: ChainSource, session_id: str) -> SessionState:
     state.ended = row["status"] != SessionStatus.OPEN
     state.harness = row["harness"]
     state.next_seq = source.last_seq(session_id) + 1
+    state.budget = Budget(session_limits.of_metadata(row["metadata"]), row["started_at"])
     for turn in source.turns(session_id):
+        state.budget.spend(len(turn.completion_ids))
         state.agents[turn.call_id] = turn.agent
         state.family.restore({turn.call_id: turn.agent})
         if len(turn.prompt_ids) and len(turn.completion_ids):

@@ -27,6 +27,7 @@ from polar_capture.outcomes import Reason, Warning
 from polar_capture.policy import Policy
 from polar_capture.retries import Attempt, Retries, key_of
 from polar_capture.rules import Facts, Rules
+from polar_capture.session_limits import LimitEngine
 from polar_capture.sessions import Carrier, Claims, SessionState
 from polar_capture.store.records import Recorder, SessionRecord, StoreUnavailable
 
@@ -323,6 +324,11 @@ class Gateway:
             raise CallError(refusal)
 
     def _engine_of(self, call: Call) -> EngineClient:
+        reached = call.session.budget.reached(time.time())
+        if reached is not None:
+            call.kind = "side"
+            self.counts["limited"] += 1
+            return LimitEngine(self.engine, reached)
         if call.rule is None or not call.rule.diverts:
             return self.engine
         return self._other_engines[call.rule.upstream, call.rule.model]
@@ -383,6 +389,8 @@ class Gateway:
                 self._planner.remember(call.id, call.plan, continuation, prompt_ids, generation)
                 self.counts[f"continuation_{continuation.partition(':')[0]}"] += 1
             call.session.undelivered.add(call.id)
+            if call.kind == "turn":
+                call.session.budget.spend(completion.usage.completion_tokens)
         self.counts["calls_ok" if fault is None else "calls_error"] += 1
         self.counts["prompt_tokens"] += completion.usage.prompt_tokens
         self.counts["completion_tokens"] += completion.usage.completion_tokens

@@ -20,6 +20,7 @@ class Reason(enum.StrEnum):
     UPSTREAM_ERROR = "upstream_error"
     REDACTED = "redacted"
     MULTIMODAL_STATE_MISSING = "multimodal_state_missing"  # ids alone do not hold the images
+    LIMIT_REACHED = "limit_reached"  # the session's limit: the proxy answered in the engine's place
 
 
 class Warning(enum.StrEnum):

@@ -5,8 +5,10 @@ import logging
 import time
 from typing import Any
 
+import msgspec
 import uuid_utils
 
+from polar_capture import session_limits
 from polar_capture import store as stores
 from polar_capture.breaker import OverflowBreaker
 from polar_capture.chain_source import StoreChains
@@ -164,6 +166,10 @@ class Runtime(Backend):
         known = await asyncio.to_thread(self.store.session, session_id)
         if known is None and not create:
             raise ControlError(404, f"there is no session {session_id!r}: POST /sessions makes one")
+        try:
+            limits = session_limits.of_metadata(change.metadata)
+        except msgspec.ValidationError as error:
+            raise ControlError(400, f"body: metadata.limits: {error}") from error
         record = SessionRecord(
             session_id,
             started_at=time.time(),
@@ -180,6 +186,8 @@ class Runtime(Backend):
         state = self.chains.table.get(session_id)
         if state is not None:
             state.known = True
+            if change.metadata and "limits" in change.metadata:
+                state.budget.limits = limits
             if change.status is not None:
                 state.ended = change.status != SessionStatus.OPEN
         return await self.session(session_id)

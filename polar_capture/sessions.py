@@ -12,6 +12,7 @@ from polar_capture.config import SESSION_ID
 from polar_capture.lineage.agents import Family
 from polar_capture.lineage.prefix import PrefixIndex
 from polar_capture.lineage.turns import TurnBook
+from polar_capture.session_limits import Budget
 
 KEPT = 2048
 """Sessions whose chain state stays in memory; an evicted one is read back from the store when it calls again."""
@@ -88,6 +89,7 @@ class SessionState(msgspec.Struct):
     family: Family = msgspec.field(default_factory=Family)
     undelivered: set[str] = msgspec.field(default_factory=set)
     """Recorded calls of which nobody has confirmed that the client has them."""
+    budget: Budget = msgspec.field(default_factory=Budget)
     running: int = 0
     """Calls under way: such a session is never evicted."""
 
