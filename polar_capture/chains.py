@@ -69,6 +69,7 @@ class Chains:
         self._source = source
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="polar-chains")
         self._loading: dict[str, asyncio.Future[SessionState]] = {}
+        self._forgotten: set[str] = set()
 
     async def open(self, session_id: str) -> SessionState:
         """The state of a session, known or new. Raises CallError where it is not in memory and the store is away: its
@@ -110,7 +111,12 @@ class Chains:
                 wanted = steps.send(found)
             except StopIteration as done:
                 return done.value
-            found = await loop.run_in_executor(self._reader, self._source.stored, wanted)
+            known = wanted not in self._forgotten
+            found = await loop.run_in_executor(self._reader, self._source.stored, wanted) if known else None
+
+    def forget(self, minted_id: str) -> None:
+        """Answer no lookup of this id any more, also while the deletion waits in the spool."""
+        self._forgotten.add(minted_id)
 
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)

@@ -17,7 +17,7 @@ from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
 from polar_capture.chat import ChatRequest, Completion, Usage
 from polar_capture.continuation.planner import Planner, RenderingEngine
-from polar_capture.dialects.base import Dialect, ModelCard, ParsedCall, Reply, Route, WireRequest
+from polar_capture.dialects.base import Dialect, HttpAnswer, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
@@ -191,6 +191,14 @@ class Gateway:
         named = await self._name(parsed, wire, origin)
         state = self.chains.table.get(named.session_id) or SessionState(named.session_id)
         return parsed, await self.engine.count(chains.restore(state, parsed.chat)[0])
+
+    async def local(self, dialect: Dialect, route: Route, wire: WireRequest) -> HttpAnswer:
+        """The answer that a dialect has of itself or of our store; what it deletes is gone before the client knows."""
+        answer = await self.chains.run(dialect.local(wire, route))
+        if answer.forget is not None:
+            self.chains.forget(answer.forget)
+            await _kept(self.recorder.forget(answer.forget))
+        return answer
 
     async def prompt_tokens(self, call: Call) -> int | None:
         """The size of a running call's prompt, for usage that is told before the answer; None where it can't be had."""

@@ -186,7 +186,7 @@ class GatewayServer:
             case Operation.LIST_MODELS | Operation.GET_MODEL:
                 return await plain(request, dialect.models(self._gateway.engine.models(), wire, route))
             case Operation.LOCAL:
-                return await plain(request, await self._gateway.chains.run(dialect.local(wire, route)))
+                return await plain(request, await self._gateway.local(dialect, route, wire))
 
     async def _generate(
         self, request: web.BaseRequest, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin

@@ -44,7 +44,13 @@ class InsertReward(msgspec.Struct, tag="reward", frozen=True):
     row: dict[str, Any]
 
 
-Operation = UpsertSession | InsertCalls | AmendCall | InsertReward
+class ForgetId(msgspec.Struct, tag="forget", frozen=True):
+    """An id of ours that its client has deleted: it names no call any more. The call stays."""
+
+    minted: str
+
+
+Operation = UpsertSession | InsertCalls | AmendCall | InsertReward | ForgetId
 
 
 def check_amendment(changes: dict[str, Any]) -> None:
@@ -67,6 +73,8 @@ def apply(connection: sa.Connection, operations: Sequence[Operation]) -> None:
             _amend(connection, operation)
         elif isinstance(operation, InsertReward):
             _insert_reward(connection, operation.row)
+        elif isinstance(operation, ForgetId):
+            connection.execute(sa.delete(_MINTED).where(_MINTED.c.id == escape(operation.minted)))
 
 
 def insert_ignoring(connection: sa.Connection, table: sa.Table, key: str = "id") -> Any:

@@ -96,3 +96,6 @@ class Recorder(Protocol):
         """Change narrow columns of a recorded call: delivered, trainable, reason, warnings, user_turn."""
 
     def reward(self, row: dict[str, Any]) -> concurrent.futures.Future[None]: ...
+
+    def forget(self, minted: str) -> concurrent.futures.Future[None]:
+        """Let an id of ours name no call any more; the call itself stays."""

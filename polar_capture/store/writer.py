@@ -90,6 +90,10 @@ class Writer:
         made)."""
         return self._submit(ops.InsertReward({"id": str(uuid_utils.uuid7()), "created_at": time.time(), **row}))
 
+    def forget(self, minted: str) -> Future[None]:
+        """Takes an id of ours out of `minted_ids`, so that it names no call any more."""
+        return self._submit(ops.ForgetId(minted))
+
     def stats(self) -> dict[str, Any]:
         """The counts of WriterStats, for /metrics and /health."""
         left = sum(file.entries_left for file in [*self._adopted, self._own])

@@ -168,7 +168,10 @@ def _input_of(body: dict[str, Any]) -> Lookup[list[Item]]:
 
 
 def _again(turn: StoredTurn, body: dict[str, Any]) -> Lookup[dict[str, Any]]:
-    items = yield from _input_of(body)
+    try:
+        items = yield from _input_of(body)
+    except CallError:  # an earlier response of the conversation is deleted: this one is told all the same
+        items = as_items(body.get("input"))
     asked: Asked = understand(body, {}, turn.path.endswith(COMPACT_PATH), items, len(items)).extra
     identifier = response_id(asked, Minter(turn.call_id))
     output = output_of(turn, body, items)

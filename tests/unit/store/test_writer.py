@@ -47,6 +47,15 @@ def test_many_ids_are_found_at_once(captured):
     assert set(captured.find_minted(record.minted).values()) == {record.id}
 
 
+def test_a_forgotten_id_names_no_call_any_more_and_its_call_stays(captured):
+    record = call(minted=["resp_1", "msg_1"])
+    write(captured, [record])
+    for _ in range(2):  # a replayed spool repeats it
+        captured.writer().forget("resp_1").result(10)
+    assert captured.find_minted(["resp_1", "msg_1"]) == {"msg_1": record.id}
+    assert [row["id"] for row in captured.calls("s")] == [record.id]
+
+
 def test_a_repeated_call_is_one_row(captured):
     record = call(minted=["msg_1"])
     write(captured, [record, record])
