@@ -32,6 +32,9 @@ COMMANDS = {
     "show": Lazy("polar_capture.commands.show:show", "Show a call, a session or a group."),
     "sql": Lazy("polar_capture.commands.sql:sql", "Run one read-only query."),
     "reward": Lazy("polar_capture.commands.reward:reward", "Give a session or a call a reward."),
+    "rollout": Lazy(
+        "polar_capture.commands.rollout:rollout", "Run groups of sessions on a file of tasks, and reward them."
+    ),
     "build": Lazy("polar_capture.commands.build:build", "Build training samples from the captured calls."),
     "export": Lazy("polar_capture.commands.export:export", "Write samples in a trainer's format."),
     "verify": Lazy("polar_capture.commands.verify:verify", "Check every row, and re-score samples on the engine."),
