@@ -1,9 +1,9 @@
 """Who in a session makes a call: main agent, sub-agent, helper, or another program; and in which user turn.
 
 Pure. The harness's own hints go first, then the call that a history's ids or words name, and last how a conversation
-opens: a history that nothing links to an earlier one is a sub-agent's or a helper's where it opens differently from
-the main agent's (Gemini CLI, Copilot, OpenHands tell nothing), and the main agent's after a compaction or a resume
-where it opens the same.
+opens. Of a known harness that tells nothing (Gemini CLI, Copilot, OpenHands), a new history that opens differently from
+the main agent's is a sub-agent's; one that opens the same is the main agent's, after a compaction or a resume; and an
+old history that opens anew is a helper's (Qwen Code's memory keeper).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,9 @@ from polar_capture.chat_normal import text_of
 MAIN = "main"
 ANONYMOUS = "sub:conversation"
 """The hint of a harness that says "a sub-agent" and not which (Copilot)."""
+
+_VAGUE = ("qwen-code",)
+"""Harnesses whose "main" only says that it is no sub-agent: their own helpers carry it as well."""
 
 _NAME_THEIR_SESSION = ("claude-code", "codex", "opencode", "qwen-code")
 """Harnesses whose calls all carry one session id of their own, sub-agents' included."""
@@ -101,16 +104,17 @@ class Family(msgspec.Struct):
             if known is not None and known.agent.startswith("sub:"):
                 return Place(known.agent, kind)
             return Place(self._by_opening(opening, "sub:") or _sub(call_id), kind)
-        if hints.agent is not None:
+        if hints.agent is not None and not (hints.agent == MAIN and hints.harness in _VAGUE):
             return Place(hints.agent, kind)
-        if known is not None:
-            return Place(known.agent, known.kind)
-        if kind != "turn" or not self.openings or (harness or self.heard) is None:
-            return Place(MAIN, kind)
         found = self.openings.get(opening)
+        if kind != "turn" or not self.openings or (harness or self.heard) is None:
+            return Place(known.agent if known else MAIN, kind)
+        if known is not None and (found is not None or known.agent not in self.openings.values()):
+            return Place(known.agent, known.kind)
         if found is not None:
             return Place(found, kind)
-        return Place(_sub(call_id)) if chat.tools else Place("aux:helper", "side")
+        # A helper goes on with another's history under instructions of its own, or needs no tools.
+        return Place("aux:helper", "side") if known is not None or not chat.tools else Place(_sub(call_id))
 
     def _by_opening(self, opening: int, prefix: str) -> str | None:
         agent = self.openings.get(opening)

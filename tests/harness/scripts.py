@@ -1,48 +1,106 @@
-"""What the scripted model says to each harness: a thought, words and a tool call of that harness's own shell tool."""
+"""What the scripted model says to each harness: a thought, words and calls of that harness's own tools."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.double.script import Rule, Script, Step, When
 
 THOUGHT = "\nFirst a look  around.\n\n- then on  "
 WORDS = "I run it.  "
+LAST = "All done."
+SUBTASK = "SUBTASK-SEVEN"
+"""Stands in a sub-agent's prompt alone."""
 
-SHELL = {
-    "claude-code": ("Bash", lambda command: {"command": command, "description": "Append a line"}),
-    "codex": ("exec_command", lambda command: {"cmd": command}),
+Tool = tuple[str, Callable[[str], dict[str, Any]]]
+
+SHELL: dict[str, Tool] = {
+    "claude-code": ("Bash", lambda command: {"description": "Append a line", "command": command}),
+    "codex": ("exec_command", lambda command: {"yield_time_ms": 9000, "cmd": command}),
     "qwen-code": ("run_shell_command", lambda command: {"is_background": False, "command": command}),
-    "pi": ("bash", lambda command: {"command": command}),
+    "pi": ("bash", lambda command: {"timeout": 60, "command": command}),
     "gemini-cli": ("run_shell_command", lambda command: {"description": "Append", "command": command}),
     "opencode": ("bash", lambda command: {"description": "Append a line", "command": command}),
     "copilot": ("bash", lambda command: {"description": "Append a line", "command": command}),
     "mini-swe-agent": ("bash", lambda command: {"command": command}),
     "openhands": ("terminal", lambda command: {"summary": "append", "security_risk": "LOW", "command": command}),
 }
-"""Each harness's shell tool and its arguments, keys not in the order of the schema."""
+"""Each harness's shell tool, with keys not in the order of its schema: clients reorder them."""
+
+SPAWN: dict[str, Tool] = {
+    "claude-code": (
+        "Agent",
+        lambda prompt: {
+            "description": "A part",
+            "prompt": prompt,
+            "subagent_type": "general-purpose",
+            "run_in_background": False,
+        },
+    ),
+    "codex": ("collaboration__spawn_agent", lambda prompt: {"task_name": "part", "message": prompt}),
+    "qwen-code": (
+        "agent",
+        lambda prompt: {"description": "A part", "prompt": prompt, "subagent_type": "general-purpose"},
+    ),
+    "gemini-cli": ("invoke_agent", lambda prompt: {"agent_name": "generalist", "prompt": prompt}),
+    "opencode": ("task", lambda prompt: {"description": "A part", "prompt": prompt, "subagent_type": "general"}),
+    "copilot": (
+        "task",
+        lambda prompt: {"name": "part", "description": "A part", "prompt": prompt, "agent_type": "general-purpose"},
+    ),
+    "openhands": (
+        "task",
+        lambda prompt: {"security_risk": "LOW", "description": "A part", "prompt": prompt, "subagent_type": "default"},
+    ),
+}
+"""The tool by which a harness starts a sub-agent; those that are not here have none."""
 
 HELPER = Rule(When(has_tools=False), Step(content='{"title": "A task", "reasoning": "easy", "complexity_score": 10}'))
-"""Titles and routers ask without tools; one answer does for all."""
+"""Titles and routers ask without tools; one answer does for all, and for the proxy's own probe."""
 
 EDIT = "Here it is.\n\nproof.txt\n```\n<<<<<<< SEARCH\n=======\nfirst\nsecond\n>>>>>>> REPLACE\n```\n"
 """aider has no tools: it applies such blocks."""
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""How mini-swe-agent is told that the task is done."""
 
 
-def call(harness: str, command: str) -> dict[str, Any]:
-    """A call of the harness's shell tool."""
+def shell(harness: str, command: str, **step: Any) -> Step:
+    """A turn that calls the harness's shell tool."""
     name, arguments = SHELL[harness]
-    return {"name": name, "arguments": arguments(command)}
+    return Step(**{"content": None, "tool_calls": [{"name": name, "arguments": arguments(command)}], **step})
+
+
+def ending(harness: str) -> list[Step]:
+    """The turns that end a run."""
+    return [shell(harness, SUBMIT, content="It is done.")] if harness == "mini-swe-agent" else []
 
 
 def two_calls(harness: str) -> Script:
-    """A turn with thought, words and a tool call, a second one with a call, and the final words."""
+    """A turn with thought, words and a tool call, a second one with a call, and the last words."""
     if harness == "aider":
-        return Script(steps=[Step(content=EDIT, reasoning=THOUGHT)], default=Step(content="Nothing more to do."))
+        first = Rule(When(contains="SEARCH/REPLACE"), Step(content=EDIT, reasoning=THOUGHT))
+        return Script(rules=[first])
     steps = [
-        Step(content=WORDS, reasoning=THOUGHT, tool_calls=[call(harness, "echo first >> proof.txt")]),
-        Step(content=None, reasoning="One more.", tool_calls=[call(harness, "echo second >> proof.txt")]),
+        shell(harness, "echo first >> proof.txt", content=WORDS, reasoning=THOUGHT),
+        shell(harness, "echo second >> proof.txt", reasoning="One more."),
+        *ending(harness),
     ]
-    if harness == "mini-swe-agent":
-        steps.append(Step(content="It is done.", tool_calls=[call(harness, SUBMIT)]))
-    return Script(steps=steps, rules=[HELPER], default=Step(content="All done.", reasoning="That was it."))
+    return Script(steps=steps, rules=[HELPER], default=Step(content=LAST, reasoning="That was it."))
+
+
+def one_call(harness: str, *between: Step, rules: tuple[Rule, ...] = (), **first: Any) -> Script:
+    """A turn with a tool call, what comes `between`, and the last words."""
+    steps = [shell(harness, "echo first >> proof.txt", reasoning=THOUGHT, **first), *between, *ending(harness)]
+    return Script(steps=steps, rules=[*rules, HELPER], default=Step(content=LAST))
+
+
+def with_subagent(harness: str) -> Script:
+    """The main agent starts a sub-agent, which calls the shell; both say their last words."""
+    name, arguments = SPAWN[harness]
+    spawn = Step(content=None, reasoning=THOUGHT, tool_calls=[{"name": name, "arguments": arguments(SUBTASK)}])
+    steps = [spawn]
+    if harness == "codex":  # it does not wait by itself
+        wait = {"name": "collaboration__wait_agent", "arguments": {"timeout_ms": 20000}}
+        steps.append(Step(content=None, tool_calls=[wait]))
+    sub = Rule(When(last_contains=SUBTASK, last_role="user"), shell(harness, "echo sub >> proof.txt"))
+    return Script(steps=steps, rules=[HELPER, sub], default=Step(content=LAST))

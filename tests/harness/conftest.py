@@ -1,0 +1,21 @@
+"""POLAR_TEST_HARNESS=NAME runs one harness; without it `make test` runs the four of the reference, the rest is slow."""
+
+import os
+
+import pytest
+
+from tests.harness.scenarios import REFERENCE
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = os.environ.get("POLAR_TEST_HARNESS")
+    kept, dropped = [], []
+    for item in items:
+        harness = getattr(item, "callspec", None) and item.callspec.params.get("harness")  # type: ignore[attr-defined]
+        if harness and harness not in REFERENCE:
+            item.add_marker(pytest.mark.slow)
+        (dropped if wanted and harness and harness != wanted else kept).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
