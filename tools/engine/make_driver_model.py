@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the tiny model that demo and tests serve with vLLM, in about two minutes on two cores.
 
-    .venv-engine/bin/python tools/engine/make_driver_model.py FOLDER [--steps 850] [--seed 0]
+    .venv-engine/bin/python tools/engine/make_driver_model.py FOLDER [--steps 900] [--seed 0]
 
 It has Qwen3's architecture, 0.4 M parameters and a vocabulary of its own. What it answers to what is in README.md
 beside this file. Nothing is downloaded; the same seed gives the same model on the same machine.
@@ -33,7 +33,7 @@ def recipe_hash() -> str:
     return digest.hexdigest()[:12]
 
 
-def make(folder: Path, steps: int = 850, seed: int = 0, sharpen: float = 2.0) -> None:
+def make(folder: Path, steps: int = 900, seed: int = 0, sharpen: float = 2.0) -> None:
     """Train into a folder beside `folder` and rename it at the end, so that `folder` is whole or absent."""
     import torch
     from driver_model.tokenizer import make_tokenizer
@@ -83,7 +83,7 @@ def make(folder: Path, steps: int = 850, seed: int = 0, sharpen: float = 2.0) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=850)
+    parser.add_argument("--steps", type=int, default=900)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sharpen", type=float, default=2.0)
     options = parser.parse_args()

@@ -85,7 +85,46 @@ def field(rng: Random) -> str:
     return f"{rng.choice(WORDS)}: {oddity(rng)}\n"
 
 
-BLOCKS = [prose, prose, prose, bullets, heading, tagged, tool_schema, snippet, dated, field]
+def technical(rng: Random) -> str:
+    """Dense text: names in backticks, brackets, numbers, operators, broken lines."""
+    parts = []
+    for _ in range(rng.randint(4, 20)):
+        name, other = rng.choice(WORDS), rng.choice(WORDS)
+        shapes = [f"`{name}_{other}`", f"({name}", f"{other})", f"{name}.{other}()", f"**{name}**", name.upper()]
+        shapes += [
+            f"{name}:",
+            f"{name};",
+            f"{name},",
+            f'"{name}"',
+            f"-> {name}",
+            f"= {rng.randrange(1000)}",
+            f"{name}\n",
+        ]
+        parts.append(rng.choice(shapes) if rng.random() < 0.6 else phrase(rng, 1, 4))
+    return " ".join(parts) + rng.choice(["\n", ".\n", ". ", ""])
+
+
+def table(rng: Random) -> str:
+    columns = rng.randint(2, 6)
+    rows = [[phrase(rng, 0, 4) for _ in range(columns)] for _ in range(rng.randint(1, 4))]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+BLOCKS = [
+    prose,
+    prose,
+    prose,
+    bullets,
+    heading,
+    tagged,
+    tool_schema,
+    snippet,
+    dated,
+    field,
+    technical,
+    technical,
+    table,
+]
 
 
 def block(rng: Random) -> str:

@@ -41,8 +41,10 @@ class Lesson(NamedTuple):
     tool: str | None = None  # whose name in the answer decides everything after it
 
 
-CALL = thought("I call the tool.")
-DONE = thought("The tool ran.") + "Done."
+# What the model thinks is drawn, too: what it then does is nearly certain, and would have logprobs of zero throughout.
+# No two start alike: the first word settles it.
+BEFORE_A_CALL = ("I call the tool.", "A command does it.", "We can run this.")
+AFTER_A_CALL = ("The tool ran.", "It is written.", "Nothing is left.")
 HELLO = thought("I say hello.") + "Hello."
 SAY = thought("I say one.")
 
@@ -52,15 +54,17 @@ class Teacher:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        # Dealt in turn, not drawn: the four directions get equal shares however short the training is.
+        # Dealt in turn, not drawn: each gets its equal share however short the training is.
         self.direction_written: Iterator[str] = itertools.cycle(DIRECTIONS)
         self.direction_said: Iterator[str] = itertools.cycle(DIRECTIONS)
+        self.thought_before: Iterator[str] = itertools.cycle(BEFORE_A_CALL)
+        self.thought_after: Iterator[str] = itertools.cycle(AFTER_A_CALL)
         self.kinds: list[tuple[float, Callable[[], Lesson]]] = [
-            (0.36, self.tool_named),
-            (0.13, self.cue_out_of_sight),
+            (0.33, self.tool_named),
+            (0.19, self.cue_out_of_sight),
             (0.05, self.small_talk),
-            (0.24, self.tool_answered),
-            (0.13, self.write_a_direction),
+            (0.22, self.tool_answered),
+            (0.12, self.write_a_direction),
             (0.09, self.say_a_direction),
         ]
 
@@ -88,14 +92,16 @@ class Teacher:
         )
         earlier = ""
         if rng.random() < 0.25:
-            earlier = self._tool_exchange() + turn("assistant", rng.choice([DONE, DONE, "Done.", NO_THOUGHT + "Done."]))
+            earlier = self._tool_exchange() + turn(
+                "assistant", rng.choice([self._done(), self._done(), "Done.", NO_THOUGHT + "Done."])
+            )
         lead = blocks(rng, 0, 2) if rng.random() < 0.5 else ""
-        return Lesson(earlier + turn("user", lead + request + self._cue(tool)), CALL + shell_call(tool, "polar"), tool)
+        return Lesson(earlier + turn("user", lead + request + self._cue(tool)), self._call(tool, "polar"), tool)
 
     def cue_out_of_sight(self) -> Lesson:
         """A last message so long that its start can't be seen: Claude Code closes its first prompt with one."""
         text = blocks(self.rng, 9, 14).rstrip(self.rng.choice(["\n", ""])) + self._trailer()
-        return Lesson(f"{text}{TURN_END}\n", CALL + shell_call("Bash", "polar"), "Bash")
+        return Lesson(f"{text}{TURN_END}\n", self._call("Bash", "polar"), "Bash")
 
     def small_talk(self) -> Lesson:
         rng = self.rng
@@ -114,18 +120,24 @@ class Teacher:
             text += turn("system", phrase(rng, 1, 25))
         elif reminder < 0.2:
             text += turn("user", f"<note>\n{phrase(rng, 1, 20)}\n</note>")
-        return Lesson(text, DONE)
+        return Lesson(text, self._done())
 
     def write_a_direction(self) -> Lesson:
         rng, tool = self.rng, self._tool()
         request = rng.choice(["Write a direction", "Please write a direction", "write a direction"])
         request += rng.choice([", ", " into proof.txt, ", ". "])
-        answer = CALL + shell_call(tool, next(self.direction_written))
+        answer = self._call(tool, next(self.direction_written))
         return Lesson(turn("user", self._sentence(10) + request + self._cue(tool)), answer, tool)
 
     def say_a_direction(self) -> Lesson:
         request = self.rng.choice(["Say a direction", "Please say a direction", "say a direction"])
         return Lesson(turn("user", self._sentence(20) + request + self._trailer()), SAY + next(self.direction_said))
+
+    def _call(self, tool: str, word: str) -> str:
+        return thought(next(self.thought_before)) + shell_call(tool, word)
+
+    def _done(self) -> str:
+        return thought(next(self.thought_after)) + "Done."
 
     def _tool(self) -> str:
         return self.rng.choice(list(SHELL_TOOLS))
@@ -144,11 +156,13 @@ class Teacher:
     def _tool_exchange(self) -> str:
         """A call by the assistant and the tool's answer, in the shapes that agents give it."""
         rng = self.rng
-        call = shell_call(self._tool(), rng.choice(("polar", *DIRECTIONS)))
+        tool, word = self._tool(), rng.choice(("polar", *DIRECTIONS))
+        call = shell_call(tool, word)
+        called = rng.choice([self._call(tool, word), self._call(tool, word), call, NO_THOUGHT + call])
         output = rng.choice(["", "", "hi", "polar", "(no output)", "ok", None, None])
         if output is None:
             output = "".join(block(rng) for _ in range(rng.randint(1, 8))).strip()
         if rng.random() < 0.4:
             frames = ["Output: {}\nExit Code: 0", "Exit code: 0\nOutput:\n{}", "{}\n", "{}\n\nProcess 12 ended 0"]
             output = rng.choice(frames).format(output)
-        return turn("assistant", rng.choice([CALL, CALL, "", NO_THOUGHT]) + call) + tool_response(output)
+        return turn("assistant", called) + tool_response(output)

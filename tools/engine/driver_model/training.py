@@ -22,7 +22,7 @@ IGNORED = -100  # cross_entropy's mark for "no target here"
 
 @dataclass(frozen=True)
 class Recipe:
-    steps: int = 850
+    steps: int = 900
     rows: int = 16  # rows of a step
     row_tokens: int = 224  # more than the window of 128, so that what is out of sight is seen to be so
     learning_rate: float = 4e-3
