@@ -1,5 +1,6 @@
 """`polar-capture show`"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from polar_capture.commands import options
 from polar_capture.commands.output import print_json
 from polar_capture.config import ConfigError
+from polar_capture.exits import Exit, Failure
 from polar_capture.home import Home
 
 if TYPE_CHECKING:
@@ -18,17 +20,50 @@ if TYPE_CHECKING:
 @options.places
 @options.as_json
 @click.option("--group", metavar="G", help="Show the sessions of this group and their rewards.")
-def show(name: str | None, db: str, home: Home, as_json: bool, group: str | None) -> None:
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write one page that needs no network: calls, token tree, tokens with their logprobs.",
+)
+@click.option(
+    "--tokenizer",
+    metavar="PATH",
+    help="Tokenizer that gives ids their text in the page; else the engine is asked.  [env: POLAR_TOKENIZER]",
+    envvar="POLAR_TOKENIZER",
+)
+@click.option(
+    "--upstream",
+    metavar="URL",
+    envvar="POLAR_UPSTREAM",
+    help="Engine that is asked for the text of ids; else those that answered the calls.  [env: POLAR_UPSTREAM]",
+)
+def show(
+    name: str | None,
+    db: str,
+    home: Home,
+    as_json: bool,
+    group: str | None,
+    html: Path | None,
+    tokenizer: str | None,
+    upstream: str | None,
+) -> None:
     """Show a call, a session or a group.
 
-    `show CALL --json` has every column of `calls`, token arrays as plain lists and bodies as JSON.
+    `show CALL --json` has every column of `calls`, token arrays as plain lists and bodies as JSON. `show SESSION --html
+    FILE` writes a page to look at in a browser; with a CALL, that call is open in it.
     """
     if (name is None) == (group is None):
         raise ConfigError("name one thing to show: a CALL, a SESSION, or --group G")
+    if html is not None and as_json:
+        raise ConfigError("--html and --json exclude each other")
     from polar_capture.commands import showing
     from polar_capture.commands.reading import open_store
 
     with open_store(db, home) as captured:
+        if html is not None:
+            write_page(captured, html, name, group, tokenizer, upstream)
+            return
         if group is not None:
             found, draw = group_value(captured, group), showing.group
         elif name is not None and captured.session(name) is not None:
@@ -39,6 +74,47 @@ def show(name: str | None, db: str, home: Home, as_json: bool, group: str | None
             print_json(found)
         else:
             draw(captured, found)
+
+
+def write_page(
+    captured: "Store", file: Path, name: str | None, group: str | None, tokenizer: str | None, upstream: str | None
+) -> None:
+    """Write the page of a session, of a call's session, or of a group; says on stderr where it is."""
+    from polar_capture import tokenizers
+    from polar_capture.commands.reading import unknown
+    from polar_capture.pages.group import group_page
+    from polar_capture.pages.session import session_page
+
+    chosen = None
+    if name is not None and captured.session(name) is None:
+        try:
+            chosen, name = name, captured.call(name)["session_id"]
+        except KeyError:
+            raise unknown("call or session", name, captured) from None
+    sessions = [row["session_id"] for row in group_value(captured, group)["members"]] if group is not None else [name]
+    try:
+        pieces, note = tokenizers.find(tokenizer, _engines(captured, sessions, upstream))
+        page = (
+            group_page(captured, group, pieces, note)
+            if group is not None
+            else session_page(captured, str(name), pieces, note, chosen)
+        )
+        file.write_text(page, encoding="utf-8")
+    except tokenizers.TokenizerError as error:
+        raise Failure(str(error), Exit.FAULT) from error
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error.strerror or error}", Exit.FAULT) from error
+    if note:
+        click.echo(note, err=True)
+    click.echo(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)", err=True)
+
+
+def _engines(captured: "Store", sessions: list[Any], upstream: str | None) -> list[tuple[str, str | None]]:
+    """Engines that may know the tokens: the one that was named, else those of the calls, latest first."""
+    rows = [row for session in sessions[:4] for row in captured.calls(session) if row["upstream"]]
+    if upstream:
+        return [(url, None) for url in upstream.replace(",", " ").split()]
+    return list(dict.fromkeys((row["upstream"], row["model_served"]) for row in reversed(rows)))[:3]
 
 
 def call_value(captured: "Store", name: str) -> dict[str, Any]:
