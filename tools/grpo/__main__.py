@@ -134,7 +134,7 @@ class Loop:
             builds.build(captured, group_id=group.group_id)
         rows = datasets.load(
             self.db,
-            "SELECT sample_id AS id, session_id, input_ids, loss_mask, logprobs, advantage, verdict FROM training_samples "
+            "SELECT sample_id AS id, input_ids, loss_mask, logprobs, advantage FROM training_samples "
             f"WHERE group_id = '{group.group_id}'",
         )
         rows = [row for row in rows if row["advantage"] is not None and any(row["loss_mask"])]

@@ -81,7 +81,7 @@ async def test_several_evaluators_give_rewards_by_name(tmp_path):
 
 
 async def test_a_hanging_evaluator_is_ended_with_all_that_it_started(tmp_path):
-    with pytest.raises(EvaluatorFault, match="took longer than 0.5 s"):
+    with pytest.raises(EvaluatorFault, match="took longer than"):
         await judge(tmp_path, "setsid sleep 977 & sleep 978", seconds=0.5)
     assert processes("sleep 97[78]") == []
 

@@ -37,7 +37,7 @@ def problems(tmp_path, *lines):
         (GOOD | {"workspace": {"branch": "c"}}, "2: field workspace.branch: there is no such field"),
         (GOOD | {"workspace": "nowhere"}, "2: field workspace.folder: there is no folder"),
         (GOOD | {"workspace": "no.tar.gz"}, "2: field workspace.tarball: there is no file"),
-        (GOOD | {"workspace": {"git": "u", "commit": "c", "folder": "f"}}, "2: field workspace: folder and git exclude"),
+        (GOOD | {"workspace": {"git": "u", "commit": "c", "folder": "f"}}, "2: field workspace: folder and git"),
         (GOOD | {"evaluator": {"command": "x", "python": "m:f"}}, "2: field evaluator: expected either command or"),
         (GOOD | {"evaluator": {"python": "m"}}, "2: field evaluator.python: expected module:function"),
         (GOOD | {"evaluator": {"command": "x", "reads": "xml"}}, "2: field evaluator.reads: invalid enum value"),
