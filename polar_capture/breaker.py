@@ -55,7 +55,7 @@ class OverflowBreaker:
             return None
         return Fault(
             FaultKind.INVALID,
-            f"polar_capture has stopped session {session}: {self._limit} requests in a row were refused for their size, and "
-            "making them smaller did not help. Serve the model with more room, give the agent a smaller task, or set "
-            "--overflow-limit.",
+            f"polar_capture has stopped session {session}: {self._limit} requests in a row were refused for their "
+            "size, and making them smaller did not help. Serve the model with more room, give the agent a smaller "
+            "task, or set --overflow-limit.",
         )
