@@ -103,15 +103,18 @@ class Store:
         """Rows of the view `session_summary`, latest first."""
         view = sa.table("session_summary", *map(sa.column, ("group_id", "status", "started_at", "session_id")))
         query = sa.select(sa.text("*")).select_from(view).order_by(view.c.started_at.desc(), view.c.session_id.desc())
-        chosen = sa.select(_SESSIONS.c.id).order_by(_SESSIONS.c.started_at.desc(), _SESSIONS.c.id.desc())
+        chosen = sa.select(_SESSIONS.c.id).order_by(_SESSIONS.c.started_at.desc(), _SESSIONS.c.id.desc()).limit(limit)
         if group_id is not None:
             query = query.where(view.c.group_id == group_id)
             chosen = chosen.where(_SESSIONS.c.group_id == group_id)
         if status is not None:
             query = query.where(view.c.status == status)
             chosen = chosen.where(_SESSIONS.c.status == status)
-        if limit is not None:  # chosen first: the view would count the calls of every session
-            query = query.where(view.c.session_id.in_(chosen.limit(limit)))
+        if limit is not None:
+            # Chosen first, and given as values: the view would count the calls of every session before it drops them.
+            with self.database.read.connect() as connection:
+                ids = list(connection.execute(chosen).scalars())
+            query = query.where(view.c.session_id.in_(ids)) if len(ids) <= _IN_CHUNK else query.limit(limit)
         return self._rows(query)
 
     def upsert_session(self, record: SessionRecord) -> None:

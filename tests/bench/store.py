@@ -43,16 +43,12 @@ def plain_sizes(calls: list[Turn]) -> dict[str, float]:
     """Megabytes of the same session as others keep it."""
     arrays = [(call.prompt_ids, call.completion_ids, call.logprobs) for call in calls]
     bodies = sum(len(call.request) + len(call.chat_request) + len(call.message) for call in calls)
+    packed = sum(len(codec.pack_ids(codec.as_int32(ids))) for *both, _ in arrays for ids in both)
+    packed += sum(len(codec.pack_logprobs(logprobs)) for *_, logprobs in arrays)
     return {
         "JSON text: arrays": sum(len(json.dumps(part)) for call in arrays for part in call) / MEGA,
         "int32/float32: arrays": sum(4 * len(part) for call in arrays for part in call) / MEGA,
-        "zstd-3 of int32: arrays": sum(
-            len(codec.pack_ids(codec.as_int32(p)))
-            + len(codec.pack_ids(codec.as_int32(c)))
-            + len(codec.pack_logprobs(l))
-            for p, c, l in arrays
-        )
-        / MEGA,
+        "zstd of int32, each in full: arrays": packed / MEGA,
         "the client's bodies as they come": sum(len(call.request) for call in calls) / MEGA,
         "all bodies as they come": bodies / MEGA,
     }
@@ -198,8 +194,9 @@ def many_sessions(console: Console, url: object, name: str, sessions: int, lengt
         )
         table.add_row("a session's calls", f"{best(lambda: captured.calls('s000077'), 5):.1f}", "")
         console.print(table)
+        rows = sessions * length
         console.print(
-            f"calls a second through the writer: {empty:.0f} while empty, {full:.0f} with {sessions * length:,} calls in it"
+            f"calls a second through the writer: {empty:.0f} while empty, {full:.0f} with {rows:,} calls in it"
         )
 
 
