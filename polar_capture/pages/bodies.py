@@ -1,4 +1,4 @@
-"""All bodies of one session, each unpacked once against the one before: one by one, a long chain would cost its square."""
+"""All bodies of one session, each unpacked once against the one before: one by one, a chain would cost its square."""
 
 from collections.abc import Callable
 

@@ -4,6 +4,7 @@ The harness's own body is read by its dialect; the ids that we minted say which 
 """
 
 import difflib
+import json
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from polar_capture.chat import Message
 from polar_capture.dialects import registry
 from polar_capture.dialects.base import WireRequest
 from polar_capture.faults import CallError
+from polar_capture.pages.messages import json_object
 
 Segment = tuple[str, str]
 """("=", text) in both, ("-", text) only sampled, ("+", text) only echoed."""
@@ -29,13 +31,13 @@ class EchoFinder:
     def __init__(self, calls_of_ids: dict[str, str]) -> None:
         self._calls_of_ids = calls_of_ids
         self._sampled: dict[str, Message] = {}
-        self._told: dict[str, bytes] = {}
+        self._told: dict[str, str] = {}
 
     def sampled(self, call_id: str, message: bytes | None) -> None:
         """The message that a call sampled, to compare with later."""
         try:
-            self._sampled[call_id] = msgspec.json.decode(message or b"", type=Message)
-        except msgspec.DecodeError:
+            self._sampled[call_id] = msgspec.convert(json_object(message), Message)
+        except msgspec.ValidationError:
             return  # an error has no message: there is nothing to echo
 
     def echoed(self, path: str, host: str, body: bytes | None) -> list[dict[str, Any]]:
@@ -47,7 +49,7 @@ class EchoFinder:
             if call_id is None or call_id not in self._sampled:
                 continue
             said = _fields(message)
-            key = msgspec.json.encode(said)
+            key = json.dumps(said)
             if self._told.get(call_id) == key:
                 continue
             self._told[call_id] = key

@@ -10,7 +10,7 @@
       ["sampled", number(group.completion_tokens) + " tokens"], group.zero_variance ? ["note", "all rewards are equal: nothing is learnt"] : null];
     return el("header", null,
       el("div", { class: "line" }, el("h1", null, shown(`group ${group.group_id}`)), themeButton()),
-      el("dl", { class: "about" }, facts.filter((fact) => fact && fact[1]).map(([name, value]) => [el("dt", null, name), el("dd", null, shown(value))])),
+      el("dl", { class: "about" }, facts.filter((fact) => fact && fact[1]).map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, shown(value))))),
       table(["session", "sample", "status", "reward", "advantage", "verdict", "turns", "sampled", "longest prompt", "breaks", "first divergence"],
         members.map((member) => [member.session_id, member.sample_index, member.status, member.reward, signed(member.advantage), member.verdicts.join(", ") || "not built",
           member.turns.length, number(member.completion_tokens), number(member.longest_prompt), member.breaks.join(", ") || "none", where(member)]), { id: "members" }),

@@ -1,7 +1,9 @@
 // The page's data, and captured text made safe to look at. Text reaches the document as text nodes only.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 
+const CONTROLS = "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" ");
 const NAMED = {
+  0x7f: "DEL",
   0x200b: "ZWSP", 0x200e: "LRM", 0x200f: "RLM", 0x202a: "LRE", 0x202b: "RLE", 0x202c: "PDF", 0x202d: "LRO",
   0x202e: "RLO", 0x2028: "LSEP", 0x2029: "PSEP", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
   0xfeff: "BOM",
@@ -12,9 +14,7 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028
 function visible(text) {
   return text.replace(UNSEEN, (character) => {
     const code = character.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return "\u2421";
-    return "\u27e8" + (NAMED[code] || "U+" + code.toString(16).toUpperCase().padStart(4, "0")) + "\u27e9";
+    return "\u27e8" + (CONTROLS[code] || NAMED[code] || "U+" + code.toString(16).toUpperCase().padStart(4, "0")) + "\u27e9";
   });
 }
 

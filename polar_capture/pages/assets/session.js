@@ -27,7 +27,7 @@
     ];
     return el("header", null,
       el("div", { class: "line" }, el("h1", null, shown(session.id)), search, found, themeButton()),
-      el("dl", { class: "about" }, facts.filter(([, value]) => value).map(([name, value]) => [el("dt", null, name), el("dd", null, shown(value))])),
+      el("dl", { class: "about" }, facts.filter(([, value]) => value).map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, shown(value))))),
       el("div", { class: "folds" },
         rewards.length ? fold(`reward history (${rewards.length})`, () => table(["when", "name", "value", "call", "source", "comment"],
           rewards.map((reward) => [moment(reward.created_at), reward.name, reward.value, numberOf(reward.call_id), reward.source, reward.comment])), { id: "rewards" }) : null,
