@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 # driver model; POLAR_ENGINE_URL is a server that has it (tools/engine/README.md).
 UPSTREAM ?= $(or $(POLAR_UPSTREAM),$(POLAR_ENGINE_URL))
 
-.PHONY: help setup engine demo test test-all test-sdk test-engine test-harness test-crash lint serve web bench lock clean
+.PHONY: help setup engine demo test test-all test-sdk test-engine test-harness test-crash lint serve web grpo bench lock clean
 
 help: ## what there is to call
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -60,9 +60,12 @@ serve: for-use ## the proxy on 127.0.0.1:8080, with UPSTREAM=URL or an engine of
 web: for-use ## the same with mitmproxy's web interface
 	@$(PYTHON) tools/serve_proxy.py --web $(if $(UPSTREAM),--upstream "$(UPSTREAM)")
 
+grpo: setup engine ## a policy that learns through an unmodified agent; ARGS="--steps 10" for its options
+	@$(PYTHON) -m tools.grpo $(ARGS)
+
 bench: setup ## what the proxy costs, in a table
 	@test -e tests/bench/__main__.py || { echo "there is no benchmark yet (tests/bench/__main__.py)"; exit 1; }
-	@$(PYTHON) -m tests.bench
+	@$(PYTHON) -m tests.bench $(ARGS)
 
 lock: setup ## resolve requirements/dev.txt anew from pyproject.toml
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.13 --no-annotate --upgrade \
