@@ -77,7 +77,7 @@ class Planner:
         self._mode = mode
         self._keep_thinking = keep_thinking
         self._contexts = contexts or Contexts()
-        self._frames: dict[tuple[str, str, bytes], Frame] = {}
+        self._frames: dict[tuple[str, bool, bool, bytes], Frame] = {}
 
     async def plan(self, session: str, chat: ChatRequest, restored: Restored) -> Plan:
         """The plan of one call, given its restored and canonical conversation.
@@ -164,32 +164,29 @@ class Planner:
         self, session: str, url: str, chat: ChatRequest, found: Step, context: Context
     ) -> tuple[Ids, Ids] | Fork:
         answer, new = chat.messages[found.answer], chat.messages[found.answer + 1 :]
-        asking = [
-            self._render(session, _bare(chat, [tails.QUESTION, tails.ANSWERS[0], *new])),
-            self._render(session, _bare(chat, [tails.QUESTION, answer, *new])),
+        before = _before(chat, found)
+        renders = [
+            self._render(session, _bare(chat, [*tails.asking(before), tails.ANSWERS[0], *new])),
+            self._render(session, _bare(chat, [*tails.asking(before), answer, *new])),
             self._render(session, chat),
         ]
         if context.plain is None:
-            asking.append(self._render(session, _upto(chat, found.answer)))
-        roles = [_role(new[0]), _role(chat.messages[found.answer - 1])]
-        frames, (short, turn, full, *rest) = await asyncio.gather(
-            self._frames_of(session, url, chat, set(roles)), asyncio.gather(*asking)
+            renders.append(self._render(session, _upto(chat, found.answer)))
+        known, (short, turn, full, *rest) = await asyncio.gather(
+            self._frame(session, url, chat, before, new[0].role), asyncio.gather(*renders)
         )
-        known, asked_frame = (frames[role] for role in roles)
         if isinstance(known, Fork):
             return known
-        if isinstance(asked_frame, Fork):
-            return asked_frame
         joint = tails.seam(known, short, turn, full)
         if isinstance(joint, Fork):
             self._frames.clear()  # another template may be served now
             return joint
         plain = context.plain if context.plain is not None else rest[0]
-        if not tails.appended(asked_frame.opening, joint, plain, full):
-            refusal = await self._rewritten(session, chat, found, known, asked_frame, short)
+        if not tails.appended(known.opening, joint, plain, full):
+            refusal = await self._rewritten(session, chat, found, known, short)
             if refusal is not None:
                 return refusal
-        elif not self._keep_thinking and await self._drops_thought(session, chat, answer, new, joint):
+        elif not self._keep_thinking and await self._drops_thought(session, chat, found, joint):
             return Fork.THINKING_STRIPPED
         tail = tails.tail(joint.after, int(context.ids[-1]), context.ending)
         if isinstance(tail, Fork):
@@ -198,9 +195,7 @@ class Planner:
         window = self._engine.window
         return Fork.WINDOW if window is not None and len(prompt) >= window else (prompt, full)
 
-    async def _rewritten(
-        self, session: str, chat: ChatRequest, found: Step, known: Frame, asked_frame: Frame, short: Ids
-    ) -> Fork | None:
+    async def _rewritten(self, session: str, chat: ChatRequest, found: Step, known: Frame, short: Ids) -> Fork | None:
         """Why a call is not continued whose plain render is not its parent's and more. None: all that the template
         rewrites are thoughts, since without them it only appends; and thoughts are to be kept."""
         if not any(message.reasoning for message in chat.messages):
@@ -210,42 +205,40 @@ class Planner:
         silent = msgspec.structs.replace(chat, messages=[_without_thought(m) for m in chat.messages])
         answer, new = silent.messages[found.answer], silent.messages[found.answer + 1 :]
         turn, before, now = await asyncio.gather(
-            self._render(session, _bare(chat, [tails.QUESTION, answer, *new])),
+            self._render(session, _bare(chat, [*tails.asking(_before(silent, found)), answer, *new])),
             self._render(session, _upto(silent, found.answer)),
             self._render(session, silent),
         )
         joint = tails.seam(known, short, turn, now)
-        if isinstance(joint, Fork) or not tails.appended(asked_frame.opening, joint, before, now):
+        if isinstance(joint, Fork) or not tails.appended(known.opening, joint, before, now):
             return Fork.NOT_APPEND_ONLY
         return None
 
-    async def _drops_thought(
-        self, session: str, chat: ChatRequest, answer: Message, new: list[Message], joint: Seam
-    ) -> bool:
+    async def _drops_thought(self, session: str, chat: ChatRequest, found: Step, joint: Seam) -> bool:
         """Whether the last answer is rendered without its thought."""
+        answer, new = chat.messages[found.answer], chat.messages[found.answer + 1 :]
         if not answer.reasoning:
             return False
-        silent = await self._render(session, _bare(chat, [tails.QUESTION, _without_thought(answer), *new]))
+        asking = tails.asking(_before(chat, found))
+        silent = await self._render(session, _bare(chat, [*asking, _without_thought(answer), *new]))
         return bool(np.array_equal(silent[-len(joint.turn) - len(joint.after) :], joined(joint.turn, joint.after)))
 
     # --- renders -----------------------------------------------------------------------------------------------------
 
-    async def _frames_of(self, session: str, url: str, chat: ChatRequest, roles: set[str]) -> dict[str, Frame | Fork]:
-        ordered = sorted(roles)
-        found = await asyncio.gather(*(self._frame(session, url, chat, role) for role in ordered))
-        return dict(zip(ordered, found, strict=True))
-
-    async def _frame(self, session: str, url: str, chat: ChatRequest, role: str) -> Frame | Fork:
-        key = (url, role, asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options)
+    async def _frame(self, session: str, url: str, chat: ChatRequest, before: str, behind: str) -> Frame | Fork:
+        """The frame for an answer between messages of two roles; asked once for each engine and its switches."""
+        options = asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options
+        key = (url, before == "tool", behind == "tool", options)
         if key in self._frames:
             return self._frames[key]
-        first, second = ([tails.QUESTION, answer, tails.follower(role)] for answer in tails.ANSWERS)
+        asking = tails.asking(before)
+        first, second = ([*asking, answer, tails.follower(behind)] for answer in tails.ANSWERS)
         found = tails.frame(
             *await asyncio.gather(
-                self._render(session, _bare(chat, [tails.QUESTION]), add_generation_prompt=False),
+                self._render(session, _bare(chat, asking), add_generation_prompt=False),
+                self._render(session, _bare(chat, asking)),
                 self._render(session, _bare(chat, first)),
                 self._render(session, _bare(chat, second)),
-                self._render(session, _bare(chat, first), add_generation_prompt=False),
             )
         )
         if isinstance(found, Frame):
@@ -257,8 +250,9 @@ class Planner:
         return np.array(ids, np.int32)
 
 
-def _role(message: Message) -> str:
-    return "tool" if message.role == "tool" else "user"
+def _before(chat: ChatRequest, found: Step) -> str:
+    """The role of the message that the answer was sampled behind."""
+    return chat.messages[found.answer - 1].role
 
 
 def _bare(chat: ChatRequest, messages: list[Message]) -> ChatRequest:

@@ -2,11 +2,12 @@
 
 It is read off renders of the engine, in two ways that must agree, and nothing is known of any template beforehand:
 
-* behind a fixed exchange of two short messages, whose rendered beginning is known, come the new messages (`short`);
+* behind a fixed exchange of short messages, whose rendered beginning is known, come the new messages (`short`);
 * the whole conversation's render ends with the very ids that the last answer and the new messages have in a short
   conversation (`turn`), and is the render that the answer was sampled behind, plus exactly those ids.
 
-Arrays are int32 ids. Everything that does not fit is a Fork: a tail is derived or refused, never guessed.
+The fixed exchange asks with a message of the same role as the answer was sampled behind. Arrays are int32 ids.
+Everything that does not fit is a Fork: a tail is derived or refused, never guessed.
 """
 
 from typing import Any
@@ -20,9 +21,14 @@ from polar_capture.continuation.reasons import Fork
 
 Ids = npt.NDArray[np.int32]
 
-QUESTION = Message("user", "Hello.")
 ANSWERS = (Message("assistant", "Yes"), Message("assistant", "Now"))
 """Two answers that end in different letters: where their renders part for good, an answer's text ends."""
+
+
+def asking(role: str) -> list[Message]:
+    """A short conversation that waits for an answer; its last message is of the role, `tool` or any other."""
+    question = Message("user", "Hello.")
+    return [question, ANSWERS[0], follower("tool")] if role == "tool" else [question]
 
 
 def follower(role: str) -> Message:
@@ -31,27 +37,27 @@ def follower(role: str) -> Message:
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What a template writes around the fixed exchange, for followers of one role.
+    """What a template writes around the fixed exchange.
 
-    `lead`: the question, without a generation prompt. `answered`: question and first answer, up to the end of its text.
-    `opening`: the generation prompt behind the follower, empty for templates that have none.
+    `lead`: what asks, without a generation prompt. `opening`: the generation prompt behind it, empty for templates that
+    have none there. `answered`: what asks and the first answer, up to the end of its text.
     """
 
     lead: Ids
-    answered: Ids
     opening: Ids
+    answered: Ids
 
 
-def frame(lead: Ids, first: Ids, second: Ids, closed: Ids) -> Frame | Fork:
-    """The frame, from four renders: the question without a generation prompt; question, answer and follower with one,
-    for each of the two ANSWERS; the first of these without one."""
-    if not (_starts(first, lead) and _starts(second, lead) and _starts(first, closed)):
+def frame(lead: Ids, asked: Ids, first: Ids, second: Ids) -> Frame | Fork:
+    """The frame, from four renders: what asks, without and with a generation prompt; the same, an answer and a follower
+    with one, for each of the two ANSWERS."""
+    if not (_starts(asked, lead) and _starts(first, lead) and _starts(second, lead)):
         return Fork.NOT_APPEND_ONLY
     after = _common_end(first, second)
     answered = first[: len(first) - after]
     if after == 0 or len(answered) <= len(lead):
         return Fork.TEMPLATE
-    return Frame(lead, answered, first[len(closed) :])
+    return Frame(lead, asked[len(lead) :], answered)
 
 
 class Seam(msgspec.Struct, frozen=True):
@@ -65,8 +71,8 @@ class Seam(msgspec.Struct, frozen=True):
 def seam(known: Frame, short: Ids, turn: Ids, full: Ids) -> Seam | Fork:
     """What stands behind the last answer.
 
-    `short` renders the fixed question and answer with the new messages, `turn` the fixed question with the real answer
-    and the new messages, `full` the whole conversation; all with a generation prompt.
+    `short` renders the fixed exchange with the new messages, `turn` what asks there with the real answer and the new
+    messages, `full` the whole conversation; all with a generation prompt.
     """
     if not (_starts(short, known.answered) and _starts(turn, known.lead)):
         return Fork.TEMPLATE

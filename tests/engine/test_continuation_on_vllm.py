@@ -1,0 +1,214 @@
+"""Exact continuation on the real vLLM: every context that was sampled in, token by token, under many templates."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+
+from polar_capture import builds
+from polar_capture import store as stores
+from polar_capture.continuation.reasons import Fork
+from polar_capture.engine_scoring import Engine as Scorer
+from polar_capture.outcomes import Warning
+from polar_capture.verification import Verification, verify
+from tests.engine.continuation_stage import ask, conversations, roles_engine, served_with
+from tests.proxying import Proxy, proxy
+from tools.engine.serve import Running
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+THOUGHT = re.compile(r"<think>(?:(?!<\|im_end\|>).)*?</think>\s*", re.DOTALL)
+"""What templates leave out of earlier turns: thoughts, and the empty one that opens an answer where thinking is off."""
+
+EXPECTED = {
+    "thinks": {Fork.CUT_THOUGHT},
+    "coder": {Fork.CUT_THOUGHT},
+    "default_system": {Fork.CUT_THOUGHT},
+    "last_thought": {Fork.CUT_THOUGHT},
+    "outputs": {Fork.CUT_THOUGHT},
+    "roles": {Fork.CUT_THOUGHT, Fork.END_OF_TURN},
+    "tools_late": {Fork.CUT_THOUGHT, Fork.TEMPLATE},
+}
+"""The templates that can be continued, and why a turn of a conversation that nobody edits may fork all the same."""
+
+
+@pytest.fixture(scope="module")
+def roles() -> Iterator[Running]:
+    with roles_engine() as running:
+        yield running
+
+
+class Texts:
+    """The served tokenizer, asked for texts and renders."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def of(self, ids: list[int]) -> str:
+        return requests.post(f"{self._url}/detokenize", json={"tokens": ids}, timeout=30).json()["prompt"]
+
+    def plain(self, row: dict[str, Any]) -> str:
+        """The template's own render of what a call was asked."""
+        sent = json.loads(row["chat_request"])
+        wanted = {name: sent[name] for name in ("messages", "tools", "chat_template_kwargs") if name in sent}
+        return self.of(requests.post(f"{self._url}/tokenize", json=wanted, timeout=30).json()["tokens"])
+
+
+def check_chain(rows: dict[str, dict[str, Any]], row: dict[str, Any], texts: Texts) -> None:
+    """A continued call's prompt is its parent's prompt + completion + tail, and what nobody sampled of it stands in the
+    plain render, in the same order and up to the same end."""
+    written: list[str] = []
+    tip = row
+    while tip["continuation"] == "exact":
+        parent = rows[tip["parent_call_id"]]
+        context = parent["prompt_ids"] + parent["completion_ids"]
+        assert tip["prompt_ids"][: len(context)] == context
+        assert tip["prefix_len"] == len(context)
+        tail = tip["prompt_ids"][len(context) :]
+        assert tail
+        written.insert(0, texts.of(tail))
+        tip = parent
+    written.insert(0, texts.of(tip["prompt_ids"]))
+    plain = texts.plain(row)
+    assert plain.endswith(written[-1])
+    # An opening's last blanks belong to the answer: templates strip those of an empty one.
+    inserted = [re.escape(THOUGHT.sub("", part).rstrip()) for part in written]
+    assert re.match(".*?".join(inserted), THOUGHT.sub("", plain), re.DOTALL), (written, plain)
+
+
+async def rows_of(running: Proxy, sessions: list[str]) -> list[dict[str, Any]]:
+    return [row for session in sessions for row in await running.calls(session)]
+
+
+@pytest.mark.parametrize("template", EXPECTED)
+async def test_every_turn_of_an_unedited_history_is_continued_or_says_why_not(roles: Running, template: str):
+    # The markers of GLM's kind are none that the driver model has learned to say: they are made likely.
+    bias = {"logit_bias": {"2": -100, "1538": 9, "1540": 9}} if template == "roles" else {}
+    async with served_with(roles.url, template) as url, proxy(url) as running:
+        sessions = await conversations(running, 16, turns=5, **bias)
+        rows = await rows_of(running, sessions)
+    outcomes = Counter(row["continuation"] for row in rows)
+    by_id = {row["id"]: row for row in rows}
+    assert outcomes["root"] == len(sessions)
+    assert outcomes["exact"] >= 8, outcomes
+    assert set(outcomes) <= {"root", "exact", *(fork.stored for fork in EXPECTED[template])}, outcomes
+    assert all(row["trainable"] and Warning.PROMPT_IDS_IGNORED not in row["warnings"] for row in rows)
+    async with served_with(roles.url, template) as url:
+        texts = Texts(url)
+        for row in rows:
+            if row["continuation"] == "exact":
+                await asyncio.to_thread(check_chain, by_id, row, texts)
+
+
+async def test_a_template_that_rewrites_its_head_is_never_continued(roles: Running):
+    async with served_with(roles.url, "counted") as url, proxy(url) as running:
+        rows = await rows_of(running, await conversations(running, 6))
+    assert {row["continuation"] for row in rows} == {"root", Fork.NOT_APPEND_ONLY.stored}
+
+
+def rescored(running: Proxy, url: str) -> tuple[Verification, Counter[str]]:
+    store = stores.open(running.runtime.config.db, create=False)
+    try:
+        report = builds.build(store).total()
+        return verify(store, rescore=Scorer(url), tolerance=1e-3), report.verdicts
+    finally:
+        store.close()
+
+
+async def test_200_random_conversations_are_merged_and_score_again_the_same(roles: Running):
+    """Qwen3's habit, at temperature 1, with tools, thoughts, unicode and cut answers."""
+    async with served_with(roles.url, "thinks") as url, proxy(url) as running:
+        sessions = await conversations(running, 200)
+        rows = await rows_of(running, sessions)
+        report, verdicts = await asyncio.to_thread(rescored, running, roles.url)
+        by_id, texts = {row["id"]: row for row in rows}, Texts(url)
+        for row in rows[::7]:
+            if row["continuation"] == "exact":
+                await asyncio.to_thread(check_chain, by_id, row, texts)
+    outcomes = Counter(row["continuation"] for row in rows)
+    print(f"\n{len(rows)} calls: {dict(outcomes)}; samples {dict(verdicts)}; {report.rescored_tokens} tokens re-scored")
+    print(f"worst difference {report.worst.difference:.2e}, mean {report.mean_difference:.2e}")
+    assert set(outcomes) <= {"root", "exact", Fork.CUT_THOUGHT.stored}
+    assert outcomes["exact"] > 400
+    assert report.holds, report.findings
+    assert report.rescored_tokens == report.trained_tokens == sum(row["completion_tokens"] for row in rows)
+    assert report.worst.difference < 1e-3
+
+
+async def thoughtful(running: Proxy) -> list[dict[str, Any]]:
+    """A thought, then a new question: the template drops the thought, and so does the harness."""
+    messages = [{"role": "user", "content": "Say a direction"}]
+    for _ in range(2):
+        answer = await ask(running, "s1", messages, temperature=1.0)
+        messages += [
+            {"role": "assistant", "content": answer["content"]},
+            {"role": "user", "content": "Say a direction"},
+        ]
+    first, second = await running.calls()
+    assert json.loads(first["message"])["reasoning"]
+    return [first, second]
+
+
+@pytest.mark.parametrize("continuation", ["auto", "off"])
+async def test_what_is_merged_across_a_dropped_thought_is_only_true_with_continuation(
+    roles: Running, continuation: str
+):
+    """The negative control: merging by the messages puts the second answer behind a thought that it was sampled
+    without, and scoring again tells."""
+    async with served_with(roles.url, "thinks") as url, proxy(url, continuation=continuation) as running:
+        first, second = await thoughtful(running)
+    merged = first["prompt_ids"] + first["completion_ids"]
+    text = Texts(roles.url).of(second["prompt_ids"])
+    question = text[text.rindex("<|im_start|>user") :]
+    tail = requests.post(f"{roles.url}/tokenize", json={"prompt": "\n" + question, "add_special_tokens": False}).json()
+    merged += tail["tokens"] + second["completion_ids"]
+    scores = await asyncio.to_thread(Scorer(roles.url).logprobs, merged)
+    difference = np.abs(scores[-len(second["logprobs"]) :] - np.array(second["logprobs"])).max()
+    if continuation == "auto":
+        assert second["continuation"] == "exact"
+        assert second["prompt_ids"] + second["completion_ids"] == merged
+        assert difference < 1e-3
+    else:
+        assert second["continuation"] == "off"
+        assert second["prompt_ids"] + second["completion_ids"] != merged
+        assert difference > 1e-2
+
+
+async def test_the_template_may_have_its_way_with_thoughts(roles: Running):
+    async with (
+        served_with(roles.url, "thinks") as url,
+        proxy(url, continuation_thinking="template") as running,
+    ):
+        sessions = await conversations(running, 10)
+        rows = await rows_of(running, sessions)
+        _, second = await thoughtful(running)
+    assert second["continuation"] == Fork.THINKING_STRIPPED.stored
+    by_id = {row["id"]: row for row in rows}
+    outcomes = Counter(row["continuation"] for row in rows)
+    assert outcomes["exact"] > 0
+    assert outcomes[Fork.THINKING_STRIPPED.stored] > 0
+    for row in rows:
+        if row["continuation"] == "exact":
+            # What is continued is what the template would have rendered, thoughts and all.
+            parent = by_id[row["parent_call_id"]]
+            roles_of_new = [m["role"] for m in json.loads(row["chat_request"])["messages"]]
+            new = roles_of_new[len(json.loads(parent["chat_request"])["messages"]) + 1 :]
+            assert "user" not in new or not json.loads(parent["message"]).get("reasoning")
+
+
+async def test_a_session_goes_on_exactly_in_a_new_process(roles: Running, tmp_path):
+    db = f"sqlite:///{tmp_path}/polar.db"
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Say a direction"}]
+    for _ in range(3):
+        async with served_with(roles.url, "thinks") as url, proxy(url, db=db) as running:
+            for _ in range(2):
+                answer = await ask(running, "s1", messages)
+                messages += [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": "Hello."}]
+            rows = await running.calls()
+    assert [row["continuation"] for row in rows] == ["root"] + ["exact"] * 5
