@@ -9,7 +9,9 @@ import base64
 import binascii
 import hmac
 import logging
+import runpy
 from collections.abc import Sequence
+from pathlib import Path
 
 from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.proxy import server_hooks
@@ -53,6 +55,9 @@ class Capture:
         self._users: dict[str, str] = {}
         self._bodies: dict[str, tuple[bytes, str | None, str | None]] = {}
         self._dialing: set[tuple[str, int]] = set()
+        viewing = runpy.run_path(str(Path(__file__).with_name("contentview.py")))["Viewing"]
+        self.viewing = viewing(lambda: self.runtime)
+        self.addons = [self.viewing]
 
     # --- options and life cycle --------------------------------------------------------------------------------------
 
@@ -100,6 +105,7 @@ class Capture:
             host, port = ctx.master.addons.get("proxyserver").listen_addrs()[0][:2]
             self.runtime.proxy_url = f"http://{host}:{port}"
             self._dialing = {("127.0.0.1", self.runtime.port)}
+            self.viewing.watch(self.runtime)
         self.ready.set()
 
     async def done(self) -> None:

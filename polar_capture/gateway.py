@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ from polar_capture.retries import Attempt, Retries, key_of
 from polar_capture.rules import Facts, Rules
 from polar_capture.session_limits import LimitEngine
 from polar_capture.sessions import Carrier, Claims, SessionState
-from polar_capture.store.records import Recorder, SessionRecord, StoreUnavailable
+from polar_capture.store.records import CallRecord, Recorder, SessionRecord, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,9 @@ class Gateway:
         self.policy = policy
         self.grace = grace
         self.counts: Counter[str] = Counter()
+        self.untrainable: Counter[str] = Counter()
+        self.call_seconds = 0.0
+        self.engine_seconds = 0.0
         self.draining = False
         self.websockets = websockets
         self.running = 0
@@ -86,6 +89,8 @@ class Gateway:
         self._breaker = breaker or OverflowBreaker()
         self._assumed_window = assumed_window
         self._planner = planner or Planner(engine, chain_states.context, mode="off")
+        self.observers: list[Callable[[Call, list[CallRecord]], None]] = []
+        """Told of each call's rows once they are durable, for people's eyes."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -390,6 +395,7 @@ class Gateway:
             )
         call.rows = [RecordedRow(row.id, row.trainable) for row in rows]
         await _kept(self.recorder.call(rows))
+        self._tell(call, rows)
         if fault is None:
             chains.remember(call.session, call.id, call.agent, prompt, completion.choices, call.minter.minted)
             call.session.family.answered(call.id, bool(completion.choices[0].message.tool_calls))
@@ -414,11 +420,27 @@ class Gateway:
             log.error(
                 "the failed call %s of session %s could not be recorded: %s", call.id, call.session.id, fault.message
             )
+        self._tell(call, [row])
 
     def _record_aborted(self, call: Call) -> None:
         if not call.submitted:
             self.counts["calls_aborted"] += 1
-            self.recorder.call([calls.aborted_row(call, time.time())])
+            row = calls.aborted_row(call, time.time())
+            self.recorder.call([row])
+            self._tell(call, [row])
+
+    def _tell(self, call: Call, rows: list[CallRecord]) -> None:
+        """Count why rows are not trainable, and what calls took; then the observers, whose faults stay theirs."""
+        for row in rows:
+            if not row.trainable:
+                self.untrainable[row.reason or "unknown"] += 1
+        self.call_seconds += time.time() - call.started_at
+        self.engine_seconds += (rows[0].upstream_ms or 0.0) / 1000
+        for observer in self.observers:
+            try:
+                observer(call, rows)
+            except Exception:
+                log.exception("an observer failed on call %s", call.id)
 
     def _confirm_delivery(self, call: Call) -> None:
         """A turn that the client echoes has reached it, whatever the transport had to say."""
