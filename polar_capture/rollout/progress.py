@@ -152,7 +152,14 @@ def load(
     fingerprints = {task.id: task.fingerprint for task in tasks}
     groups = [group_id(rollout, task) for task in tasks]
     rows: list[Any] = []
-    columns = (Session.id, Session.task_id, Session.group_id, Session.sample_index, Session.status, Session.extra)
+    columns = (
+        Session.id,
+        Session.task_id,
+        Session.group_id,
+        Session.sample_index,
+        Session.status,
+        Session.extra.label("extra"),
+    )
     with captured.database.read.connect() as connection:
         for begin in range(0, len(groups), 200):
             part = groups[begin : begin + 200]

@@ -231,7 +231,8 @@ async def learn(loop: Loop, engine: Engine, trainer: Trainer, steps: int, second
 def parts(loop: Loop, learning_rate: float) -> Iterator[tuple[Engine, Trainer]]:
     """A vLLM with weights of its own, a proxy and a trainer; gone after the block."""
     model = loop.folder / "model"
-    shutil.copytree(driver_model(), model)
+    untie = Path(__file__).with_name("untie.py")
+    subprocess.run([str(ENGINE_PYTHON), str(untie), str(driver_model()), str(model)], check=True)
     with contextlib.ExitStack() as stack:
         engine = Engine(model=model, log=loop.folder / "engine.log", progress=say).launch()
         stack.callback(engine.stop)
@@ -276,6 +277,7 @@ def main() -> int:
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--folder", type=Path, default=ROOT / ".grpo")
     options = parser.parse_args()
+    os.environ.setdefault("POLAR_CACHE", str(ROOT / ".cache"))  # as the Makefile says it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = options.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
