@@ -16,6 +16,7 @@ import msgspec
 
 from polar_capture import store as stores
 from polar_capture.harnesses.install import cache_folder
+from polar_capture.ready import parse
 from tests.double.process import Running, running
 from tests.double.script import Script
 
@@ -63,11 +64,13 @@ class Stage:
         session: str = "s1",
         options: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
+        proxy: str | None = None,
         patience: float = 150,
     ) -> Ran:
         """Run to the end; after `patience` seconds the whole process group is ended, and the status is 124."""
-        command = [*POLAR, "run", "--upstream", self.engine, "--db", self.database, "--home", str(self.folder / "home")]
-        command += ["--egress", "block", "--session", session, "--harness", harness, "--prompt", prompt]
+        command = [*POLAR, "run", "--db", self.database, "--home", str(self.folder / "home")]
+        command += ["--proxy", proxy] if proxy else ["--upstream", self.engine, "--egress", "block"]
+        command += ["--session", session, "--harness", harness, "--prompt", prompt]
         command += ["--harness-home", str(self.folder / "agent")]
         for name, value in (environment or {}).items():
             command += ["--harness-env", f"{name}={value}"]
@@ -104,6 +107,24 @@ class Stage:
             self.session(session),
             proof.read_text() if proof.exists() else "",
         )
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[str]:
+        """A `serve` of its own; the proxy's URL."""
+        command = [*POLAR, "serve", "--port", "0", "--upstream", self.engine, "--egress", "block"]
+        command += ["--db", self.database, "--home", str(self.folder / "home")]
+        with (self.folder / "serve.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, cwd=self.work, env=self._environ(), stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        try:
+            assert process.stdout is not None
+            ready = parse(process.stdout.readline())
+            assert ready is not None, (self.folder / "serve.log").read_text()
+            yield ready.proxy
+        finally:
+            process.terminate()
+            process.wait(60)
 
     def calls(self, session: str) -> list[dict[str, Any]]:
         with self._store() as store:
