@@ -148,6 +148,14 @@ class Responses:
             return seen.checked(cls.told(seen.last))
 
 
+class ResponseFailed(Exception):
+    """A response that failed in its stream, which this SDK tells by an event and raises nothing for."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
 class Seen:
     """What the events of a response said, beside the whole response at its end.
 
@@ -168,7 +176,9 @@ class Seen:
             self.thinking += event.delta
         elif event.type == "response.function_call_arguments.delta":
             self.arguments[event.item_id] = self.arguments.get(event.item_id, "") + event.delta
-        elif event.type in ("response.completed", "response.incomplete", "response.failed"):
+        elif event.type == "response.failed":
+            raise ResponseFailed(event.response.error.code, event.response.error.message)
+        elif event.type in ("response.completed", "response.incomplete"):
             # The stream's own event holds a parsed copy of the response, a subclass of Response.
             self.last = event.response
 

@@ -31,9 +31,11 @@ USAGE = {
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a client asks. `scenario` stands in the user's message, where the engine reads it."""
+    """What a client asks. `scenario` stands in the user's message, where the engine reads it; `mark` stands behind it
+    and tells one request from another in the engine's log."""
 
     scenario: str
+    mark: str = ""
     tools: bool = False
     structured: bool = False
     stop: list[str] = []
@@ -41,7 +43,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        return f"<scenario>{self.scenario}</scenario>"
+        return f"<scenario>{self.scenario}</scenario>{self.mark}"
 
 
 class Told(msgspec.Struct):

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from polar_capture import store as stores
 from tests.double import Double
 from tests.double.server import Logged
 from tests.sdk.scenarios import answer
 from tests.unit.process.serving import Process, serve
+
+T = TypeVar("T")
 
 GRACE = 0.5
 """Seconds; scenarios that come later than that wait 1.2 s."""
@@ -46,21 +48,16 @@ class Stage:
 
         return _when(read, whole)
 
-    def asked_for(self, name: str, since: int = 0) -> Logged:
-        """The engine's log of a scenario's request, once it is there."""
-
-        def read() -> list[Logged]:
-            mark = f"<scenario>{name}</scenario>"
-            return [entry for entry in self.double.chats[since:] if mark in str(entry.body)]
-
-        return _when(read, bool)[-1]
+    def asked_for(self, mark: str) -> Logged:
+        """The engine's log of the request with a mark, once it is there."""
+        return _when(lambda: [entry for entry in self.double.chats if mark in str(entry.body)], bool)[-1]
 
     def left(self, entry: Logged, patience: float = 10.0) -> bool:
         """Whether the proxy gives up a request of the engine in time."""
         return _when(lambda: entry.disconnected_at, lambda at: at is not None, patience) is not None
 
 
-def _when[T](read: Callable[[], T], done: Callable[[T], bool], patience: float = 15.0) -> T:
+def _when(read: Callable[[], T], done: Callable[[T], bool], patience: float = 15.0) -> T:
     """What `read` gives as soon as it is `done`, else what it gave last."""
     ends = time.monotonic() + patience
     while True:

@@ -55,7 +55,7 @@ def check_row(row: dict[str, Any], told: Told, scenario: Scenario, way: Way) -> 
     assert row["trainable"], row["reason"]
     assert len(row["completion_ids"]) == len(row["logprobs"]) > 0
     message = json.loads(row["message"])
-    assert message.get("content") or "" == (scenario.step.content or "")
+    assert (message.get("content") or "") == (scenario.step.content or "")
     stem = row["id"].replace("-", "")
     assert all(stem in identifier for identifier in told.ids)
     assert len(set(told.ids)) == len(told.ids)

@@ -16,7 +16,7 @@ _WORDS: dict[FaultKind, str] = {
     FaultKind.TOO_LARGE: "INVALID_ARGUMENT",
     FaultKind.CONTEXT_OVERFLOW: "INVALID_ARGUMENT",
     FaultKind.RATE_LIMITED: "RESOURCE_EXHAUSTED",
-    FaultKind.OVERLOADED: "UNAVAILABLE",
+    FaultKind.OVERLOADED: "RESOURCE_EXHAUSTED",
     FaultKind.UPSTREAM: "UNAVAILABLE",
     FaultKind.UNAVAILABLE: "UNAVAILABLE",
     FaultKind.TIMEOUT: "DEADLINE_EXCEEDED",
@@ -24,16 +24,23 @@ _WORDS: dict[FaultKind, str] = {
 }
 """Kind → canonical status (https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto)."""
 
+_STATUS = {**STATUS, FaultKind.OVERLOADED: 429}
+"""A 429 is waited out by every harness; a 503 is repeated dozens of times."""
+
+WAIT = "2"
+"""Seconds to wait when overloaded and nobody said how long."""
+
 
 def error_object(fault: Fault) -> dict[str, Any]:
     """The value under `error`. A known waiting time is told as RetryInfo, which Gemini CLI obeys."""
-    error: dict[str, Any] = {"code": STATUS[fault.kind], "message": _message(fault), "status": _WORDS[fault.kind]}
+    error: dict[str, Any] = {"code": _STATUS[fault.kind], "message": _message(fault), "status": _WORDS[fault.kind]}
     details: list[dict[str, Any]] = []
     if fault.param is not None and fault.kind is FaultKind.INVALID:
         violation = {"field": fault.param, "description": fault.message}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
-    if fault.retry_after is not None and _is_seconds(fault.retry_after):
-        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{fault.retry_after}s"})
+    wait = _wait(fault)
+    if wait is not None and _is_seconds(wait):
+        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{wait}s"})
     if details:
         error["details"] = details
     return error
@@ -42,10 +49,15 @@ def error_object(fault: Fault) -> dict[str, Any]:
 def error_answer(fault: Fault, as_list: bool) -> HttpAnswer:
     """The fault as a whole HTTP answer; a JSON-array stream tells it in an array, as Google does."""
     headers = {"content-type": "application/json; charset=UTF-8"}
-    if fault.retry_after is not None:
-        headers["retry-after"] = fault.retry_after
+    wait = _wait(fault)
+    if wait is not None:
+        headers["retry-after"] = wait
     body = {"error": error_object(fault)}
-    return HttpAnswer(STATUS[fault.kind], msgspec.json.encode([body] if as_list else body), headers)
+    return HttpAnswer(_STATUS[fault.kind], msgspec.json.encode([body] if as_list else body), headers)
+
+
+def _wait(fault: Fault) -> str | None:
+    return fault.retry_after or (WAIT if fault.kind is FaultKind.OVERLOADED else None)
 
 
 def _is_seconds(retry_after: str) -> bool:

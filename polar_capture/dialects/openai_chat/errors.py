@@ -16,13 +16,19 @@ _WORDS: dict[FaultKind, tuple[str, str | None]] = {
     FaultKind.TOO_LARGE: ("invalid_request_error", "request_too_large"),
     FaultKind.CONTEXT_OVERFLOW: ("invalid_request_error", "context_length_exceeded"),
     FaultKind.RATE_LIMITED: ("requests", "rate_limit_exceeded"),
-    FaultKind.OVERLOADED: ("server_error", "server_is_overloaded"),
+    FaultKind.OVERLOADED: ("requests", "rate_limit_exceeded"),
     FaultKind.UPSTREAM: ("server_error", "bad_gateway"),
     FaultKind.UNAVAILABLE: ("server_error", "service_unavailable"),
     FaultKind.TIMEOUT: ("server_error", "timeout"),
     FaultKind.INTERNAL: ("server_error", None),
 }
 """Kind → (type, code)."""
+
+_STATUS = {**STATUS, FaultKind.OVERLOADED: 429}
+"""A 429 is waited out by every harness; a 503 is repeated dozens of times (Qwen Code), or ends the run."""
+
+WAIT = "2"
+"""Seconds to wait when overloaded and nobody said how long."""
 
 _SENSELESS = {
     FaultKind.INVALID,
@@ -50,11 +56,12 @@ def error_object(fault: Fault) -> dict[str, Any]:
 def error_answer(fault: Fault) -> HttpAnswer:
     """The fault as a whole HTTP answer."""
     headers = {"content-type": "application/json"}
-    if fault.retry_after is not None:
-        headers["retry-after"] = fault.retry_after
+    wait = fault.retry_after or (WAIT if fault.kind is FaultKind.OVERLOADED else None)
+    if wait is not None:
+        headers["retry-after"] = wait
     if fault.kind in _SENSELESS:
         headers["x-should-retry"] = "false"
-    return HttpAnswer(STATUS[fault.kind], msgspec.json.encode({"error": error_object(fault)}), headers)
+    return HttpAnswer(_STATUS[fault.kind], msgspec.json.encode({"error": error_object(fault)}), headers)
 
 
 def _message(fault: Fault) -> str:

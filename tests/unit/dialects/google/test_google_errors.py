@@ -20,7 +20,7 @@ from tests.unit.dialects.google.build import DIALECT, STREAM, minter, streaming
         (FaultKind.TOO_LARGE, 413, "INVALID_ARGUMENT"),
         (FaultKind.CONTEXT_OVERFLOW, 400, "INVALID_ARGUMENT"),
         (FaultKind.RATE_LIMITED, 429, "RESOURCE_EXHAUSTED"),
-        (FaultKind.OVERLOADED, 503, "UNAVAILABLE"),
+        (FaultKind.OVERLOADED, 429, "RESOURCE_EXHAUSTED"),
         (FaultKind.UPSTREAM, 502, "UNAVAILABLE"),
         (FaultKind.UNAVAILABLE, 503, "UNAVAILABLE"),
         (FaultKind.TIMEOUT, 504, "DEADLINE_EXCEEDED"),
@@ -36,6 +36,12 @@ def test_o_errors_05_07_each_kind(kind: FaultKind, code: int, status: str) -> No
     assert error["status"] == status
     assert "nope" in error["message"]
     assert {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"} in error["details"]
+
+
+def test_overload_is_waited_out() -> None:
+    answer = DIALECT.error(Fault(FaultKind.OVERLOADED, "busy"))
+    assert (answer.status, answer.headers["retry-after"]) == (429, "2")
+    assert json.loads(answer.body)["error"]["details"][0]["retryDelay"] == "2s"
 
 
 def test_every_kind_has_its_words() -> None:

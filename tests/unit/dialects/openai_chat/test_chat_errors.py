@@ -19,7 +19,7 @@ from tests.unit.dialects.openai_chat.build import DIALECT, ask, minter
         (FaultKind.TOO_LARGE, 413, "invalid_request_error", "request_too_large", False),
         (FaultKind.CONTEXT_OVERFLOW, 400, "invalid_request_error", "context_length_exceeded", False),
         (FaultKind.RATE_LIMITED, 429, "requests", "rate_limit_exceeded", True),
-        (FaultKind.OVERLOADED, 503, "server_error", "server_is_overloaded", True),
+        (FaultKind.OVERLOADED, 429, "requests", "rate_limit_exceeded", True),
         (FaultKind.UPSTREAM, 502, "server_error", "bad_gateway", True),
         (FaultKind.UNAVAILABLE, 503, "server_error", "service_unavailable", True),
         (FaultKind.TIMEOUT, 504, "server_error", "timeout", True),
@@ -38,6 +38,11 @@ def test_o_errors_05_07_each_kind(
     assert set(error) == {"message", "type", "param", "code"}
     assert "nope" in error["message"]
     assert (error["type"], error["code"]) == (error_type, code)
+
+
+def test_overload_is_waited_out() -> None:
+    answer = DIALECT.error(Fault(FaultKind.OVERLOADED, "busy"))
+    assert (answer.status, answer.headers["retry-after"]) == (429, "2")
 
 
 def test_every_kind_has_its_words() -> None:
