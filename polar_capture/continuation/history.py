@@ -7,11 +7,15 @@ from polar_capture.chat_normal import text_of
 from polar_capture.continuation.reasons import Fork
 from polar_capture.lineage.turns import Restored
 
+RIVALS = 16
+"""How many calls that said the same words are looked at."""
+
 
 class Step(msgspec.Struct, frozen=True):
-    """A conversation that goes on from the sampled turn of call `parent`, which is its message number `answer`."""
+    """A conversation that goes on from a sampled turn, its message number `answer`. `parents` are the calls that it may
+    be of, the likeliest first: what they were asked tells."""
 
-    parent: str
+    parents: list[str]
     answer: int
 
 
@@ -33,7 +37,7 @@ def step(chat: ChatRequest, restored: Restored) -> Step | Fork | None:
         return Fork.HISTORY_EDITED  # what it answered is gone
     if answer == len(chat.messages) - 1:
         return Fork.NOTHING_NEW
-    return Step(restored.standing, answer)
+    return Step(list(dict.fromkeys([restored.standing, *reversed(restored.rivals)]))[:RIVALS], answer)
 
 
 def _holds_media(message: Message) -> bool:

@@ -105,7 +105,7 @@ class Planner:
         before, now = asked(chat, options, [found.answer])
         result = await self._continued(session, url, chat, found, before)
         if isinstance(result, Fork):
-            log.debug("session %s: call %s is not continued: %s", session, found.parent, result)
+            log.debug("session %s: call %s is not continued: %s", session, found.parents[0], result)
             return Plan(result.stored, asked=now)
         prompt, plain = result
         return Plan(EXACT, prompt.tolist(), now, plain)
@@ -148,12 +148,17 @@ class Planner:
         self, session: str, url: str, chat: ChatRequest, found: Step, before: Asked
     ) -> tuple[Ids, Ids] | Fork:
         """The prompt ids that continue the parent, and the plain render of the conversation."""
-        context = self._contexts.get(found.parent) or await self._read(found.parent)
+        context: Context | None = None
+        refusal: Fork | None = None
+        for call_id in found.parents:
+            kept = self._contexts.get(call_id) or await self._read(call_id)
+            difference = Fork.PARENT_NOT_KEPT if kept is None else kept.asked.difference(before)
+            if kept is not None and difference is None:
+                context = kept
+                break
+            refusal = refusal or difference
         if context is None:
-            return Fork.PARENT_NOT_KEPT
-        changed = context.asked.difference(before)
-        if changed is not None:
-            return changed
+            return refusal or Fork.PARENT_NOT_KEPT
         try:
             return await self._spliced(session, url, chat, found, context)
         except CallError as error:

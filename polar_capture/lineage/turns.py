@@ -18,7 +18,8 @@ class Restored(msgspec.Struct):
     """A conversation with its sampled turns restored. `parent` is the call of the last one found (None: none was);
     `found` the calls of all, in order; `edited` how many identified turns the client had changed. `standing` is the
     call whose sampled message is the last assistant message, None where that one is not as it was sampled;
-    `last_edited`: it was identified, and the client had changed it."""
+    `last_edited`: it was identified, and the client had changed it. `rivals`: all calls that said its words, where it
+    carries no id."""
 
     messages: list[Message]
     parent: str | None = None
@@ -26,6 +27,7 @@ class Restored(msgspec.Struct):
     edited: int = 0
     standing: str | None = None
     last_edited: bool = False
+    rivals: list[str] = []
 
 
 class TurnBook:
@@ -62,6 +64,7 @@ class TurnBook:
         for message in messages:
             if message.role == "assistant":
                 found, edited = len(result.found), result.edited
+                result.rivals = []
                 message = self._restored(message, used, result)
                 result.last_edited = result.edited > edited
                 result.standing = result.parent if len(result.found) > found and not result.last_edited else None
@@ -91,6 +94,7 @@ class TurnBook:
         fitting = [(c, s) for c in candidates for s in self._by_call[c] if says_the_same(echo, s)]
         if not fitting:
             return echo
+        result.rivals = [call_id for call_id, _ in fitting]
         call_id, sampled = fitting[min(occurrence, len(fitting) - 1)]
         return self._take(call_id, sampled, echo, result)
 
