@@ -9,11 +9,15 @@ What kind of answer it is shows in its events, so this needs no dialect's name:
 """
 
 import json
+import re
 from collections import defaultdict
 from typing import Any
 
 from polar_capture.views.requests import blocks_text
 from polar_capture.views.visible import visible
+
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+"""Those of an event stream: `splitlines` would also cut JSON at U+2028, U+0085 and others."""
 
 
 class _Turn:
@@ -52,7 +56,7 @@ def answer_text(body: bytes) -> str | None:
 
 def _events(body: bytes) -> list[dict[str, Any]]:
     text = body.decode("utf-8", "replace")
-    lines = [line[5:].strip() for line in text.splitlines() if line.startswith("data:")]
+    lines = [line[5:].strip() for line in _LINE_BREAK.split(text) if line.startswith("data:")]
     found = []
     for part in lines or [text]:
         try:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from polar_capture.store.records import CallRecord
 from polar_capture.views.visible import visible
 
-PROMPT_TAIL = 24
+PROMPT_TAIL = 12
+"""Tokens of the prompt that are shown: where the sampling began."""
+
 _MOST_ROWS = 4000
 _BAR = 10
 
@@ -26,16 +28,17 @@ def token_table(row: CallRecord, pieces: Mapping[int, bytes] | None) -> str:
     lines = [heading(row)]
     if row.prompt_ids is None or row.completion_ids is None:
         return "\n".join([*lines, row.error or "the engine gave no token ids"])
-    prompt = list(row.prompt_ids)
-    begin = max(0, len(prompt) - PROMPT_TAIL)
+    known = list(row.prompt_ids)
+    prompt = known[-PROMPT_TAIL:]
+    whole = row.prompt_tokens or len(known)
     if pieces is None:
         lines.append("texts are not known: they are fetched behind the answer; --tokenizer PATH names a tokenizer")
-    lines += ["", f"prompt (mask 0), the last {len(prompt) - begin} of {len(prompt):,} tokens", _HEAD]
-    lines += _rows(begin, prompt[begin:], None, pieces)
+    lines += ["", f"prompt (mask 0), the last {len(prompt)} of {whole:,} tokens", _HEAD]
+    lines += _rows(whole - len(prompt), prompt, None, pieces)
     sampled = list(row.completion_ids)
     mask = 1 if row.trainable else 0
     lines += ["", f"sampled (mask {mask}), {len(sampled):,} tokens, finish {row.finish_reason}", _HEAD]
-    lines += _rows(len(prompt), sampled[:_MOST_ROWS], row.logprobs, pieces)
+    lines += _rows(whole, sampled[:_MOST_ROWS], row.logprobs, pieces)
     if len(sampled) > _MOST_ROWS:
         lines.append(f"… {len(sampled) - _MOST_ROWS:,} more: polar-capture show {row.id} --json")
     return "\n".join(lines)

@@ -67,7 +67,7 @@ function tokenView(n, which) {
   }, { rootMargin: "800px" });
   for (let begin = from; begin < ids.length; begin += BLOCK_TOKENS) {
     const node = el("div", { class: "block", "data-from": begin, "data-to": Math.min(begin + BLOCK_TOKENS, ids.length) });
-    node.style.minHeight = "7em";
+    node.style.minHeight = "18em";
     view.append(node);
     watcher.observe(node);
   }
