@@ -76,6 +76,11 @@ class Call(msgspec.Struct):
     """The rows of its answer, once they are with the writer: before the client has anything of it."""
 
     @property
+    def diverted(self) -> bool:
+        """Whether the rule file has another model answer it."""
+        return self.rule is not None and self.rule.diverts
+
+    @property
     def submitted(self) -> list[str]:
         return [row.id for row in self.rows]
 

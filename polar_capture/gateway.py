@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-import msgspec
 import uuid_utils
 
 from polar_capture import call as calls
 from polar_capture import chains, sessions
 from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
-from polar_capture.chat import ChatRequest, Completion, Usage
+from polar_capture.chat import ChatRequest
 from polar_capture.continuation.planner import Planner, RenderingEngine
 from polar_capture.dialects.base import Dialect, HttpAnswer, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
@@ -24,12 +23,14 @@ from polar_capture.lineage.minting import Minter
 from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.origin import Origin
 from polar_capture.outcomes import Reason, Warning
+from polar_capture.placement import place
 from polar_capture.policy import Policy
 from polar_capture.retries import Attempt, Retries, key_of
-from polar_capture.rules import Facts, Rules
+from polar_capture.rules import Rules
 from polar_capture.session_limits import LimitEngine
 from polar_capture.sessions import Carrier, Claims, SessionState
 from polar_capture.store.records import CallRecord, Recorder, SessionRecord, StoreUnavailable
+from polar_capture.told_usage import ToldUsage
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Gateway:
         self._rules = rules or Rules()
         self._other_engines = other_engines or {}
         self._breaker = breaker or OverflowBreaker()
-        self._assumed_window = assumed_window
+        self._told = ToldUsage(assumed_window)
         self._planner = planner or Planner(engine, chain_states.context, mode="off")
         self.observers: list[Callable[[Call, list[CallRecord]], None]] = []
         """Told of each call's rows once they are durable, for people's eyes."""
@@ -152,12 +153,15 @@ class Gateway:
         try:
             call.chat, call.restored = chains.restore(call.session, call.parsed.chat)
             self._confirm_delivery(call)
-            self._place(call)
-            call.plan = await self._planner.plan(call.session.id, call.chat, call.restored)
+            place(call, self._rules)
+            if refusal := self._breaker.refusal(call.session.id):
+                raise CallError(refusal)
+            if not call.diverted:
+                call.plan = await self._planner.plan(call.session.id, call.chat, call.restored)
             call.policy = await self.policy.admit()
             generation = await self._engine_of(call).generate(
                 call.chat,
-                prompt_ids=call.plan.prompt_ids,
+                prompt_ids=call.plan.prompt_ids if call.plan else None,
                 session=call.session.id,
                 deadline_grace=self.grace,
             )
@@ -195,7 +199,8 @@ class Gateway:
         parsed = await self.chains.run(dialect.resolve(dialect.parse(wire, route)))
         named = await self._name(parsed, wire, origin)
         state = self.chains.table.get(named.session_id) or SessionState(named.session_id)
-        return parsed, await self.engine.count(chains.restore(state, parsed.chat)[0])
+        tokens = await self.engine.count(chains.restore(state, parsed.chat)[0])
+        return parsed, self._told.tokens(tokens, self.engine.models())
 
     async def local(self, dialect: Dialect, route: Route, wire: WireRequest) -> HttpAnswer:
         """The answer that a dialect has of itself or of our store; what it deletes is gone before the client knows."""
@@ -208,10 +213,10 @@ class Gateway:
     async def prompt_tokens(self, call: Call) -> int | None:
         """The size of a running call's prompt, for usage that is told before the answer; None where it can't be had."""
         if call.plan is not None and call.plan.prompt_ids is not None:
-            return len(call.plan.prompt_ids)
+            return self._told.tokens(len(call.plan.prompt_ids), self.engine.models())
         chat = call.chat or chains.restore(call.session, call.parsed.chat)[0]
         try:
-            return await self.engine.count(chat)
+            return self._told.tokens(await self.engine.count(chat), self.engine.models())
         except CallError as error:
             log.info("no early prompt size for %s: %s", call.id, error.fault.message)
             return None
@@ -312,30 +317,6 @@ class Gateway:
             )
         session.last_call_at = call.started_at
 
-    def _place(self, call: Call) -> None:
-        """Find out whose call it is and what the rules say of it. Raises CallError where its session was stopped."""
-        hints, session = call.parsed.hints, call.session
-        call.parent = call.restored.parent if call.restored else None
-        if call.parent is None and hints.parent is not None:
-            call.parent = session.turns.call_of(hints.parent)
-        place = session.family.place(call.id, hints, call.parsed.chat, call.parent, session.harness)
-        call.agent, call.kind, call.user_turn = place.agent, place.kind, place.user_turn
-        facts = Facts(
-            hints.harness or session.harness,
-            call.dialect.name,
-            call.agent,
-            call.kind,
-            call.parsed.model_requested,
-            call.wire.path,
-            call.parsed.chat.messages,
-        )
-        call.rule = self._rules.find(facts)
-        if call.rule is not None and call.rule.kind is not None:
-            call.kind = call.rule.kind
-        refusal = self._breaker.refusal(session.id)
-        if refusal is not None:
-            raise CallError(refusal)
-
     def _engine_of(self, call: Call) -> EngineClient:
         reached = call.session.budget.reached(time.time())
         if reached is not None:
@@ -349,24 +330,9 @@ class Gateway:
     def _compose(self, call: Call, generation: Generation) -> Reply | Fault:
         self._breaker.answered(call.session.id)
         try:
-            return call.dialect.reply(call.parsed, self._as_told(generation.completion), call.minter)
+            return call.dialect.reply(call.parsed, self._told.completion(generation.completion, self.engine.models()), call.minter)
         except CallError as error:
             return error.fault
-
-    def _as_told(self, completion: Completion) -> Completion:
-        """The completion with its usage as the client shall see it: a harness compacts by what it is told against the
-        window that it believes in, so the counts grow by the ratio of that window to ours."""
-        window = min((card.window for card in self.engine.models() if card.window), default=None)
-        if self._assumed_window is None or window is None or self._assumed_window <= window:
-            return completion
-        told = completion.usage
-        scaled = Usage(
-            **{
-                name: getattr(told, name) * self._assumed_window // window
-                for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-            }
-        )
-        return msgspec.structs.replace(completion, usage=scaled)
 
     async def _record(self, call: Call, generation: Generation, fault: Fault | None) -> None:
         completion = generation.completion
