@@ -6,9 +6,10 @@
 The tokens, masks and logprobs of a group are rows of `samples` once they are built (`polar_capture.builds.build`).
 """
 
+import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from polar_capture.rollout import tasks as task_files
 from polar_capture.rollout.conductor import Conductor, EngineWatch, Orders, health_of
 from polar_capture.rollout.only_one import only_one
 from polar_capture.rollout.problems import EngineGone, TasksError
-from polar_capture.rollout.progress import Board, Group, Result, load
-from polar_capture.rollout.sample import Callback, Place
+from polar_capture.rollout.progress import Board, Group, Result, Slot, Stage, load
+from polar_capture.rollout.sample import Callback, LocalBench, Place
 from polar_capture.rollout.tasks import Task
 
 __all__ = ["EngineGone", "Group", "Plan", "Result", "Task", "TasksError", "collect", "run"]
@@ -68,6 +69,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if (self.serve is None) == (self.proxy is None):
             raise ConfigError("a rollout needs either an engine (--upstream URL) or a running proxy (--proxy URL)")
 
+    @property
+    def orders(self) -> Orders:
+        return Orders(
+            name=self.name,
+            tasks=self.tasks,
+            samples=self.samples,
+            parallel=self.parallel,
+            retries=self.retries,
+            patience=self.patience,
+        )
+
 
 def read_tasks(tasks: str | os.PathLike[str] | Iterable[Task | Mapping[str, Any]]) -> list[Task]:
     """Tasks of a JSONL file, or from Python values. TasksError with everything that is wrong."""
@@ -82,45 +94,51 @@ async def run(plan: Plan, board: Board, evaluate: Callback | None = None) -> Asy
     Raises Failure where the rollout cannot start or go on (the engine gone, the proxy dead); what is finished stays,
     and the same plan goes on from there.
     """
-    agent = plan.agent.make()
-    walls = isolation.make(plan.runtime, plan.image)
-    root = plan.workdir or workspaces.default_root()
+    await asyncio.to_thread(plan.agent.make)  # nothing starts for a harness that is not there
     async with contextlib.AsyncExitStack() as stack:
-        if plan.serve is not None:
-            access = stack.enter_context(proxies.private(plan.home, plan.serve, plan.name))
-        else:
-            assert plan.proxy is not None
-            access = proxies.running(plan.home, proxy_addresses(plan.proxy), plan.key)
+        access = _access(plan, stack)
         captured = stack.enter_context(store.open(plan.db, create=False))
         stack.enter_context(only_one(captured, plan.name, plan.home.path / "rollouts"))
-        label = plan.agent.label
-        priors = load(captured, plan.name, plan.tasks, plan.samples, label)
-        await walls.open([address for address, _ in access.addresses])
-        stack.push_async_callback(walls.close)
-        place = Place(
-            access=access,
-            captured=captured,
-            agent=agent,
-            label=label,
-            isolation=walls,
-            root=root.absolute(),
-            evaluate=evaluate,
-            keep=plan.keep,
-            moved=board.move,
-        )
-        orders = Orders(
-            name=plan.name,
-            tasks=plan.tasks,
-            samples=plan.samples,
-            parallel=plan.parallel,
-            retries=plan.retries,
-            patience=plan.patience,
-        )
+        priors = load(captured, plan.name, plan.tasks, plan.samples, plan.agent.label)
+        bench = LocalBench(await place(plan, access, captured, stack, evaluate, board.move))
         watch = EngineWatch(health_of(plan.serve.upstreams if plan.serve else ()), plan.patience)
-        groups = Conductor(orders, place, priors, board, watch).groups()
+        groups = Conductor(plan.orders, bench, priors, board, watch).groups()
         async with contextlib.aclosing(groups):
             async for group in groups:
                 yield group
+
+
+def _access(plan: Plan, stack: contextlib.AsyncExitStack) -> proxies.Access:
+    if plan.serve is not None:
+        return stack.enter_context(proxies.private(plan.home, plan.serve, plan.name))
+    assert plan.proxy is not None
+    return proxies.running(plan.home, proxy_addresses(plan.proxy), plan.key)
+
+
+async def place(
+    plan: Plan,
+    access: proxies.Access,
+    captured: store.Store,
+    stack: contextlib.AsyncExitStack,
+    evaluate: Callback | None = None,
+    moved: Callable[[Slot, Stage], None] = lambda slot, stage: None,
+) -> Place:
+    """What the samples of a plan need on this machine, until `stack` ends. Raises Failure where it cannot be had."""
+    walls = isolation.make(plan.runtime, plan.image)
+    agent = await asyncio.to_thread(plan.agent.make)
+    await walls.open([address for address, _ in access.addresses])
+    stack.push_async_callback(walls.close)
+    return Place(
+        access=access,
+        captured=captured,
+        agent=agent,
+        label=plan.agent.label,
+        isolation=walls,
+        root=(plan.workdir or workspaces.default_root()).absolute(),
+        evaluate=evaluate,
+        keep=plan.keep,
+        moved=moved,
+    )
 
 
 async def collect(

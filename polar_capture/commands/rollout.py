@@ -126,7 +126,8 @@ async def _watch(plan: "Plan", board: "Board", ray: str | None, *, quiet: bool) 
                 finished.append(group)
                 if not shown:
                     click.echo(f"polar-capture: {printable(table.line(group))}", err=True)
-    click.echo(f"polar-capture: rollout {plan.name}: {table.total(board)}", err=True)
+    for text in [*table.node_lines(board), f"rollout {plan.name}: {table.total(board)}"]:
+        click.echo(f"polar-capture: {text}", err=True)
     return finished
 
 

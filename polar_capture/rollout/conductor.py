@@ -12,7 +12,7 @@ import requests
 from polar_capture.outcomes import SessionStatus
 from polar_capture.rollout.problems import EngineGone, InfrastructureFault
 from polar_capture.rollout.progress import Board, Group, Prior, Result, Slot, group_id
-from polar_capture.rollout.sample import Attempt, Place
+from polar_capture.rollout.sample import Bench
 from polar_capture.rollout.tasks import Task
 
 
@@ -78,9 +78,9 @@ class Conductor:
     """Runs the missing samples of all groups, at most `parallel` at once."""
 
     def __init__(
-        self, orders: Orders, place: Place, priors: dict[tuple[str, int], Prior], board: Board, watch: EngineWatch
+        self, orders: Orders, bench: Bench, priors: dict[tuple[str, int], Prior], board: Board, watch: EngineWatch
     ) -> None:
-        self._orders, self._place, self._priors, self._board, self._watch = orders, place, priors, board, watch
+        self._orders, self._bench, self._priors, self._board, self._watch = orders, bench, priors, board, watch
         self._finished: asyncio.Queue[Result | BaseException] = asyncio.Queue()
 
     async def groups(self) -> AsyncGenerator[Group, None]:
@@ -131,31 +131,30 @@ class Conductor:
     async def _fill(self, slot: Slot) -> Result:
         """A result for this slot: what is left of an earlier start, else new attempts."""
         prior = self._priors[slot.task.id, slot.index]
-        for _, note in prior.stale:
-            await Attempt(self._place, slot, note.attempt).abandon("the rollout was interrupted")
+        for note in prior.stale:
+            await self._bench.abandon(slot, note)
         if prior.unjudged is not None:
-            _, note = prior.unjudged
-            status = SessionStatus.TIMEOUT if note.timed_out else SessionStatus.COMPLETED
-            status = SessionStatus.FAILED if not note.timed_out and note.exit_status else status
-            unjudged = msgspec.structs.replace(note, error=None)
-            return await Attempt(self._place, slot, note.attempt).judge(unjudged, status)
-        number = prior.attempt
+            judged = await self._bench.judge(slot, prior.unjudged)
+            if judged is not None:
+                return judged
+            await self._bench.abandon(slot, prior.unjudged)
+        number, why = prior.attempt, ""
         for tried in range(self._orders.retries + 1):
             await self._watch.ready()
             try:
-                return await Attempt(self._place, slot, number + tried).sample()
+                return await self._bench.sample(slot, number)
             except InfrastructureFault as fault:
                 self._watch.doubt()
                 self._board.retries += 1
-                why = str(fault)
+                number, why = max(number, fault.number) + 1, str(fault)
                 if tried < self._orders.retries:
                     await asyncio.sleep(min(8.0, 0.5 * 2**tried))
         return Result(
-            session_id=slot.session(number + self._orders.retries),
+            session_id=slot.session(number - 1),
             task_id=slot.task.id,
             group_id=slot.group_id,
             sample_index=slot.index,
             status=SessionStatus.ABANDONED,
             error=f"{why} (after {self._orders.retries + 1} attempts)",
-            attempt=number + self._orders.retries,
+            attempt=number - 1,
         )

@@ -1,8 +1,8 @@
 """A network namespace with nothing in it but loopback, where the proxy's own port leads to the proxy (Linux).
 
 The way out is a Unix socket, which belongs to the file system and not to the network: `polar-capture` listens on it
-and passes bytes on to the proxy. A harness that ignores HTTPS_PROXY finds no route to any host. Imports nothing of ours:
-the supervisor loads it by its path.
+and passes bytes on to the proxy. A harness that ignores HTTPS_PROXY finds no route to any host. The supervisor loads
+this file by its path, so it imports nothing of ours.
 """
 
 import contextlib

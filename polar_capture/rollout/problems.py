@@ -16,7 +16,10 @@ class TasksError(Failure):
 
 
 class InfrastructureFault(Exception):
-    """Something of ours or below us failed, nothing that the policy did: the sample may be tried again."""
+    """Something of ours or below us failed, nothing that the policy did: the sample may be tried again.
+    `number` is the attempt's."""
+
+    number = 0
 
 
 class StageTimeout(Exception):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -98,12 +97,12 @@ class Note(msgspec.Struct, omit_defaults=True):
 
 
 class Prior(msgspec.Struct):
-    """What is known of one slot from before: its finished result, or the session whose evaluation is missing, or the
-    sessions to abandon; and the number of the next attempt."""
+    """What is known of one slot from before: its finished result, or the attempt whose evaluation is missing, or the
+    attempts to abandon; and the number of the next one."""
 
     result: Result | None = None
-    unjudged: tuple[str, Note] | None = None
-    stale: list[tuple[str, Note]] = []
+    unjudged: Note | None = None
+    stale: list[Note] = []
     attempt: int = 0
 
 
@@ -178,10 +177,10 @@ def load(
         _check_same(row.id, note, fingerprints[row.task_id], agent)
         if note.stage == "done":
             prior.result = result(captured, row.id, row.task_id, row.group_id, row.sample_index, row.status, note)
-        elif note.stage == "evaluate" and note.folder and Path(note.folder).is_dir():
-            prior.unjudged = (row.id, note)
+        elif note.stage == "evaluate" and prior.unjudged is None:
+            prior.unjudged = note
         else:
-            prior.stale.append((row.id, note))
+            prior.stale.append(note)
     return priors
 
 
@@ -229,6 +228,8 @@ class Board:
         self.started = time.monotonic()
         self.earlier = 0
         self.retries = 0
+        self.nodes: Sequence[Any] = ()
+        """The cluster's nodes (`cluster.Node`), where there is one."""
         self.tokens = 0
         """Sampled by finished samples of this start."""
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -42,6 +42,40 @@ class Place(msgspec.Struct, kw_only=True):
     moved: Callable[[Slot, Stage], None] = lambda slot, stage: None
 
 
+class Bench(Protocol):
+    """Where samples are made: on this machine or on others."""
+
+    async def sample(self, slot: Slot, number: int) -> Result:
+        """A new attempt. InfrastructureFault where another may succeed."""
+
+    async def judge(self, slot: Slot, note: Note) -> Result | None:
+        """The missing evaluation of an earlier attempt; None where its workspace is gone."""
+
+    async def abandon(self, slot: Slot, note: Note) -> None:
+        """Take an earlier attempt out of its group."""
+
+
+class LocalBench:
+    """This machine."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    async def sample(self, slot: Slot, number: int) -> Result:
+        return await Attempt(self._place, slot, number).sample()
+
+    async def judge(self, slot: Slot, note: Note) -> Result | None:
+        attempt = Attempt(self._place, slot, note.attempt)
+        if not await asyncio.to_thread(attempt.folders.work.is_dir):
+            return None
+        status = SessionStatus.FAILED if note.exit_status else SessionStatus.COMPLETED
+        status = SessionStatus.TIMEOUT if note.timed_out else status
+        return await attempt.judge(msgspec.structs.replace(note, error=None), status)
+
+    async def abandon(self, slot: Slot, note: Note) -> None:
+        await Attempt(self._place, slot, note.attempt).abandon("the rollout was interrupted")
+
+
 class Attempt:
     """One attempt at a slot, as one session."""
 
@@ -60,6 +94,8 @@ class Attempt:
             await self._prepare()
             note, status = await self._run()
         except (InfrastructureFault, asyncio.CancelledError) as error:
+            if isinstance(error, InfrastructureFault):
+                error.number = self.number
             await asyncio.shield(self.abandon(str(error) or "interrupted"))
             raise
         try:

@@ -30,7 +30,17 @@ def live(board: Board) -> Stack:
             _share(results),
         )
     more = [Text(f"… and {len(order) - SHOWN} more tasks")] if len(order) > SHOWN else []
-    return Stack(table, *more, Text(total(board)))
+    nodes = [Text(text) for text in node_lines(board)]
+    return Stack(table, *more, *nodes, Text(total(board)))
+
+
+def node_lines(board: Board) -> list[str]:
+    """What each node of a cluster has done."""
+    return [
+        f"node {node.id[:8]}: {node.finished} finished, {node.running} at work"
+        + ("" if node.alive else f"; it died with {node.lost} at work, which were made again elsewhere")
+        for node in board.nodes
+    ]
 
 
 def _rank(board: Board, task_id: str) -> int:
