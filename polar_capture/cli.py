@@ -30,6 +30,7 @@ COMMANDS = {
     "sessions": Lazy("polar_capture.commands.sessions:sessions", "List the sessions."),
     "calls": Lazy("polar_capture.commands.calls:calls", "List the calls of a session."),
     "show": Lazy("polar_capture.commands.show:show", "Show a call, a session or a group."),
+    "top": Lazy("polar_capture.commands.top:top", "Watch a running proxy."),
     "sql": Lazy("polar_capture.commands.sql:sql", "Run one read-only query."),
     "reward": Lazy("polar_capture.commands.reward:reward", "Give a session or a call a reward."),
     "rollout": Lazy(

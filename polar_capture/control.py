@@ -85,6 +85,9 @@ class Backend:
     def metrics(self) -> str:
         raise NotImplementedError
 
+    def live(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
     def health(self) -> dict[str, Any]:
         raise NotImplementedError
 
@@ -138,7 +141,9 @@ class ControlHost:
                 return _json(self._backend.resume())
             case "GET", ["metrics"]:
                 return web.Response(text=self._backend.metrics(), content_type="text/plain")
-        known = {"sessions", "policy", "pause", "resume", "metrics"}
+            case "GET", ["live"]:
+                return _json(self._backend.live())
+        known = {"sessions", "policy", "pause", "resume", "metrics", "live"}
         if parts and parts[0] in known:
             raise ControlError(405, f"{request.method} is not allowed on {request.path}")
         raise ControlError(404, f"{request.path} is no page of {CONTROL_HOST}")

@@ -54,6 +54,14 @@ class ControlClient:
         """Record a reward (`value`, `name`, `call_id`, `source`, `comment`); its id."""
         return str(self._object("POST", f"/sessions/{session}/rewards", row)["id"])
 
+    def metrics(self) -> str:
+        """The proxy's counters in Prometheus' text format."""
+        return self._send("GET", "/metrics").text
+
+    def live(self) -> list[dict[str, Any]]:
+        """What the sessions of the proxy are doing (`live.LiveSessions.rows`)."""
+        return list(self._send("GET", "/live").json())
+
     def _object(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         response = self._send(method, path, body)
         try:

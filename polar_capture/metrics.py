@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from polar_capture.gateway import Gateway
+from polar_capture.outcomes import Reason
 from polar_capture.policy import Policy
 
 _COUNTERS = {
     "calls_ok": ("polar_calls_total", 'status="ok"'),
     "calls_error": ("polar_calls_total", 'status="error"'),
     "calls_aborted": ("polar_calls_total", 'status="aborted"'),
+    "limited": ("polar_limited_calls_total", ""),
     "refused": ("polar_refused_requests_total", ""),
     "internal_errors": ("polar_internal_errors_total", ""),
     "retries_joined": ("polar_retries_joined_total", ""),
@@ -33,9 +35,19 @@ def exposition(gateway: Gateway, writer: Mapping[str, Any], policy: Policy) -> s
             typed.add(metric)
             lines.append(f"# TYPE {metric} counter")
         lines.append(f"{metric}{{{labels}}} {gateway.counts[key]}" if labels else f"{metric} {gateway.counts[key]}")
+    metric = "polar_untrainable_calls_total"
+    lines.append(f"# TYPE {metric} counter")
+    lines += [f'{metric}{{reason="{reason}"}} {gateway.untrainable[reason]}' for reason in Reason]
+    for metric, seconds in (
+        ("polar_call_seconds_total", gateway.call_seconds),
+        ("polar_engine_seconds_total", gateway.engine_seconds),
+    ):
+        lines += [f"# TYPE {metric} counter", f"{metric} {seconds:.6f}"]
+    states = list(gateway.chains.table)
     gauges = {
         "polar_calls_running": gateway.running,
-        "polar_sessions_in_memory": len(list(gateway.chains.table)),
+        "polar_sessions_in_memory": len(states),
+        "polar_sessions_running": sum(state.running > 0 for state in states),
         "polar_paused": int(policy.paused),
         "polar_policy_version": policy.current.version,
     } | {f"polar_store_{name}": value for name, value in writer.items() if isinstance(value, int | float)}

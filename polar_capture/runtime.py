@@ -22,6 +22,7 @@ from polar_capture.engine.client import Engine
 from polar_capture.engine.probe import ModelNotServed, NoTokenIds
 from polar_capture.gateway import Gateway
 from polar_capture.harnesses.versions import catalog_file
+from polar_capture.live import LiveSessions
 from polar_capture.local_answers import LocalAnswers
 from polar_capture.metrics import exposition
 from polar_capture.outcomes import SessionStatus
@@ -76,6 +77,8 @@ class Runtime(Backend):
                 keep_thinking=config.continuation_thinking == "keep",
             ),
         )
+        self.live_sessions = LiveSessions()
+        self.gateway.observers.append(self.live_sessions.recorded)
         self.control = ControlHost(
             self,
             token=config.control_token,
@@ -232,6 +235,9 @@ class Runtime(Backend):
 
     def metrics(self) -> str:
         return exposition(self.gateway, self.writer.stats(), self.policy)
+
+    def live(self) -> list[dict[str, Any]]:
+        return self.live_sessions.rows(self.chains.table)
 
     def health(self) -> dict[str, Any]:
         return {
