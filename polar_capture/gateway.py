@@ -330,7 +330,8 @@ class Gateway:
     def _compose(self, call: Call, generation: Generation) -> Reply | Fault:
         self._breaker.answered(call.session.id)
         try:
-            return call.dialect.reply(call.parsed, self._told.completion(generation.completion, self.engine.models()), call.minter)
+            told = self._told.completion(generation.completion, self.engine.models())
+            return call.dialect.reply(call.parsed, told, call.minter)
         except CallError as error:
             return error.fault
 
