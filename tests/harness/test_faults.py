@@ -1,18 +1,21 @@
 """What goes wrong on the way, and how each harness comes out of it: busy engines, overflow, endless overflow."""
 
-import msgspec
 import pytest
 
 from tests.double.script import Script, Step
 from tests.harness import scripts
-from tests.harness.scenarios import ALL, REFERENCE, TASK, all_chained
+from tests.harness.scenarios import (
+    ALL,
+    REFERENCE,
+    SUMMARY,
+    TASK,
+    TOO_BIG,
+    all_chained,
+    codex_near_its_window,
+    overflow,
+)
 from tests.harness.stage import extends, staged
 
-OVERFLOW = (
-    "This model's maximum context length is 65536 tokens. However, you requested 4096 output tokens and your prompt "
-    "contains 70000 input tokens, for a total of 74096 tokens. Please reduce the length of the input prompt."
-)
-TOO_BIG = Step(status=400, error=OVERFLOW)
 WAITS_AS_TOLD = ("claude-code", "codex", "qwen-code", "opencode", "copilot")
 """They obey retry-after; the others have a schedule of their own (facts §8)."""
 
@@ -36,9 +39,7 @@ def test_a_busy_engine_is_asked_again(harness: str) -> None:
 
 @pytest.mark.parametrize("harness", ["claude-code", "qwen-code", "copilot"])
 def test_an_overflow_makes_it_sum_up_and_go_on(harness: str) -> None:
-    # Twice: the proxy asks again with the rendered messages when a prompt of ids is refused.
-    with staged(scripts.one_call(harness, msgspec.structs.replace(TOO_BIG, repeat=2))) as (stage, _):
-        ran = stage.run(harness, TASK)
+    ran = overflow(harness)
     assert ran.status == 0, ran.output
     assert ran.proof == "first\n"
     assert {call["http_status"] for call in ran.calls if call["status"] == "error"} == {400}
@@ -81,15 +82,11 @@ def test_an_engine_that_fails_once(harness: str) -> None:
 
 def test_codex_sums_up_where_its_catalog_says_that_the_window_ends() -> None:
     """Codex has no answer to an overflow: the catalog tells it our window, so that it sums up before."""
-    steps = scripts.one_call("codex", Step(content="SUMMARY: the line is written."))
-    steps.steps[0] = scripts.shell("codex", "echo first >> proof.txt; seq -s ' ' 1 1400")
-    with staged(steps, window=30000) as (stage, engine):
-        ran = stage.run("codex", TASK)
-        last = engine.chats()[-1].body["messages"]
+    ran, last = codex_near_its_window()
     assert ran.status == 0, ran.output
     assert [call["status"] for call in ran.calls] == ["ok"] * 3
-    assert "SUMMARY: the line is written." in str(last)
-    assert "seq -s" not in str(last)
+    assert SUMMARY in last
+    assert "seq -s" not in last
     assert {call["agent"] for call in ran.turns} == {"main"}
     first, summary, after = ran.turns
     assert extends(summary, first)
