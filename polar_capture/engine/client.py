@@ -12,7 +12,7 @@ from polar_capture.chat import ChatRequest, Choice, Completion
 from polar_capture.dialects.base import ModelCard
 from polar_capture.engine import answers, integrity, wire
 from polar_capture.engine.pool import Pool, Upstream
-from polar_capture.engine.refusals import fault_of, window_of
+from polar_capture.engine.refusals import fault_of, refuses_prompt_ids, window_of
 from polar_capture.engine.sampling import explicit
 from polar_capture.engine.servers import Servers
 from polar_capture.engine.transport import Cut, Reply, TimedOut, Transport, Unreachable
@@ -219,8 +219,7 @@ class Engine:
             if status in (400, 422) and may_fit and await self._fit(request, sent):
                 may_fit = False
                 continue
-            if status in (400, 422) and request.prompt_ids is not None:
-                # Whatever is wrong with the ids (a vocabulary, the window), the messages may do.
+            if status in (400, 422) and request.prompt_ids is not None and refuses_prompt_ids(sent.reply.body):
                 request.prompt_ids, request.ids_refused, request.fitted = None, True, None
                 continue
             raise CallError(await self._fault(request, sent))

@@ -116,6 +116,11 @@ def fault_of(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
     return Fault(kind_of_fault, message, retry_after=headers.get("retry-after"), param=param)
 
 
+def refuses_prompt_ids(body: bytes) -> bool:
+    """Whether a refusal is about the prompt ids that were sent: the messages alone may do. vLLM names the parameter."""
+    return any(word in body for word in (b"prompt_token_ids", b"kv_transfer_params", b"out of vocabulary"))
+
+
 class _Told(msgspec.Struct):
     """The places where engines and the proxies before them put a message."""
 

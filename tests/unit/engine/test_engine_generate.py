@@ -6,7 +6,7 @@ import pytest
 from polar_capture.chat import ChatRequest, Message, Sampling, Tool
 from polar_capture.outcomes import Reason, Warning
 from tests.double import Double, Step, toy
-from tests.unit.engine.build import chat, engine_on
+from tests.unit.engine.build import chat, engine_on, fault_from
 
 
 async def test_ids_logprobs_and_what_was_sent():
@@ -63,6 +63,15 @@ async def test_where_the_ids_are_refused_the_messages_are_asked_alone():
         assert generation.ids_refused
         assert generation.completion.prompt_token_ids == toy.render(double.chats[0].body)
         assert len(double.chats) == 2
+
+
+async def test_another_refusal_is_not_asked_again_without_the_ids():
+    async with (
+        Double([Step(status=400, error="Grammar error: Invalid type: foo")]) as double,
+        engine_on(double) as engine,
+    ):
+        assert (await fault_from(engine, prompt_ids=[1, 7, 9])).message == "Grammar error: Invalid type: foo"
+        assert len(double.chats) == 1
 
 
 async def test_a_render_is_the_prompt_of_the_same_chat():
