@@ -72,7 +72,7 @@ def _cut_when_asked(between, engine) -> None:
 @pytest.mark.parametrize("harness", list(IMPATIENT))
 def test_keep_alives_outlast_a_clients_lowered_patience(harness: str) -> None:
     environment, arguments = IMPATIENT[harness]
-    with staged(scripts.one_call(harness, delay=40.0)) as (stage, engine):
+    with staged(scripts.one_call(harness, delay=32.0)) as (stage, engine):
         ran = stage.run(harness, TASK, *arguments, environment=environment)
         asked = [request for request in engine.chats() if request.body.get("tools")]
     assert ran.status == 0, ran.output

@@ -50,12 +50,12 @@ async def test_a_rule_sends_helpers_elsewhere_and_none_of_it_is_trained(tmp_path
 
 @pytest.mark.asyncio
 async def test_an_endless_overflow_is_refused_without_asking_the_engine() -> None:
-    async with Double(lambda body, n: None if n == 0 else Step(status=400, error=OVERFLOW), any_model=True) as vllm:
-        async with proxy(vllm.url, overflow_limit=3) as running:
-            found = [await running.answer("POST", URL, json=asking(f"try {n}")) for n in range(5)]
-            other = await running.answer("POST", URL, json=BODY, session="s2")
-            asked = sum("try" in str(request.body) for request in vllm.chats)
-            calls = await running.calls()
+    too_big = Double(lambda body, n: None if n == 0 else Step(status=400, error=OVERFLOW), any_model=True)
+    async with too_big as vllm, proxy(vllm.url, overflow_limit=3) as running:
+        found = [await running.answer("POST", URL, json=asking(f"try {n}")) for n in range(5)]
+        other = await running.answer("POST", URL, json=BODY, session="s2")
+        asked = sum("try" in str(request.body) for request in vllm.chats)
+        calls = await running.calls()
     assert [status for status, _, _ in found] == [400] * 5
     assert ["stopped session s1" in text.decode() for _, text, _ in found] == [False] * 3 + [True] * 2
     assert b"context_length_exceeded" in found[0][1]
