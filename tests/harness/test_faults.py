@@ -71,7 +71,7 @@ def test_an_endless_overflow_is_stopped(harness: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "harness", ["claude-code", "codex", *(name for name in ALL if name not in REFERENCE + ("aider",))]
+    "harness", ["claude-code", "codex", *(name for name in ALL if name not in (*REFERENCE, "aider"))]
 )
 def test_an_engine_that_fails_once(harness: str) -> None:
     with staged(scripts.one_call(harness, Step(status=500, error="it broke"))) as (stage, _):
