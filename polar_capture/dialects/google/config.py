@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Sampling
-from polar_capture.dialects.fidelity import Treatment, unmapped_in
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.google import fields
 from polar_capture.dialects.google.schemas import json_schema
 from polar_capture.dialects.google.spelling import named
@@ -21,7 +21,6 @@ from polar_capture.faults import invalid
 
 MOST_CANDIDATES = 128
 MOST_TOP_LOGPROBS = 20
-_THINKING = dict.fromkeys(("includeThoughts", "thinkingBudget", "thinkingLevel"), Treatment.MAPPED)
 
 
 class Config(msgspec.Struct):
@@ -113,7 +112,7 @@ def _flattened(formats: Any, config: Config) -> dict[str, Any]:
 
 def _read_thinking(given: dict[str, Any], config: Config) -> None:
     param = "generationConfig.thinkingConfig"
-    config.unmapped += unmapped_in(given, _THINKING, f"$.{param}")
+    config.unmapped += unmapped_in(given, fields.THINKING, f"$.{param}")
     config.show_thoughts = boolean_or_none(given.get("includeThoughts"), f"{param}.includeThoughts") or False
     level = text_or_none(given.get("thinkingLevel"), f"{param}.thinkingLevel")
     if level and level.upper() != "THINKING_LEVEL_UNSPECIFIED":

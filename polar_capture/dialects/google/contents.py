@@ -50,6 +50,7 @@ class Conversation:
         for index, item in enumerate(_listed(value, "contents")):
             param = f"contents[{index}]"
             content = named(item, param)
+            self.unmapped += unmapped_in(content, fields.CONTENT, f"$.{param}")
             role = text(content.get("role", "user"), f"{param}.role")
             parts = _listed(content.get("parts", []), f"{param}.parts")
             if role in ("user", "function", "tool", ""):
@@ -107,6 +108,7 @@ class Conversation:
 
     def _call(self, turn: Message, value: Any, param: str) -> None:
         call = named(value, param)
+        self.unmapped += unmapped_in(call, fields.FUNCTION_CALL, f"$.{param}")
         call_id = text_or_none(call.get("id"), f"{param}.id")
         if call_id:
             turn.echo.append(call_id)

@@ -61,6 +61,22 @@ GENERATION_CONFIG: Fields = {
     "modelSelectionConfig": _IGNORED,
 }
 
+THINKING: Fields = {
+    "includeThoughts": _KEPT,
+    "thinkingBudget": _MAPPED,  # 0 only; others are unmapped
+    "thinkingLevel": _MAPPED,
+}
+
+CONTENT: Fields = {"role": _MAPPED, "parts": _MAPPED}
+
+FUNCTION_CALL: Fields = {
+    "id": _KEPT,  # may be one of ours
+    "name": _MAPPED,
+    "args": _MAPPED,
+    "partialArgs": _UNMAPPED,
+    "willContinue": _UNMAPPED,
+}
+
 PART: Fields = {
     "text": _MAPPED,
     "thought": _MAPPED,

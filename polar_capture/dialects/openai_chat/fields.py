@@ -63,6 +63,55 @@ REQUEST: Fields = {
     "session_id": _KEPT,
 }
 
+TOOL: Fields = {
+    "type": _MAPPED,
+    "function": _MAPPED,
+    "custom": _EMULATED,  # a function of one string
+    "cache_control": _IGNORED,
+}
+
+FUNCTION: Fields = {
+    "name": _MAPPED,
+    "description": _MAPPED,
+    "parameters": _MAPPED,
+    "strict": _MAPPED,
+}
+
+CUSTOM: Fields = {
+    "name": _MAPPED,
+    "description": _MAPPED,
+    "format": _MAPPED,  # text; a grammar is unmapped
+}
+
+REASONING: Fields = {
+    "effort": _MAPPED,
+    "enabled": _MAPPED,
+    "exclude": _EMULATED,  # thoughts are sampled and not shown
+    "summary": _IGNORED,
+    "max_tokens": Treatment.UNMAPPED,
+}
+
+THINKING: Fields = {
+    "type": _MAPPED,
+    "clear_thinking": _IGNORED,
+    "display": _IGNORED,
+    "budget_tokens": Treatment.UNMAPPED,
+}
+
+PART: Fields = {
+    "type": _MAPPED,
+    "text": _MAPPED,
+    "refusal": _MAPPED,
+    "image_url": _MAPPED,
+    "input_audio": _MAPPED,
+    "audio_url": _MAPPED,
+    "video_url": _MAPPED,
+    "file": Treatment.UNMAPPED,  # named in its place
+    "cache_control": _IGNORED,
+    "prompt_cache_breakpoint": _IGNORED,
+    "annotations": _IGNORED,
+}
+
 MESSAGE: Fields = {
     "role": _MAPPED,
     "content": _MAPPED,

@@ -105,6 +105,8 @@ class Conversation:
             return TextPart(value)
         part = an_object(value, param)
         kind = text(part.get("type", "text"), f"{param}.type")
+        if kind in _TEXTS or kind in _MEDIA:
+            self.unmapped += unmapped_in(part, fields.PART, f"$.{param}")
         if kind in _TEXTS:
             return TextPart(text(part.get(_TEXTS[kind]), f"{param}.{_TEXTS[kind]}"))
         if kind in _MEDIA:

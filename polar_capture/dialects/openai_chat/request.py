@@ -6,7 +6,7 @@ import msgspec
 
 from polar_capture.chat import ChatRequest, Sampling
 from polar_capture.dialects.base import ParsedCall, WireRequest
-from polar_capture.dialects.fidelity import Treatment, child, unmapped_in
+from polar_capture.dialects.fidelity import child, unmapped_in
 from polar_capture.dialects.json_body import (
     an_object,
     boolean_or_none,
@@ -169,8 +169,7 @@ def _read_thinking(body: dict[str, Any], unmapped: list[str]) -> tuple[bool | No
         effort = effort or text_or_none(reasoning.get("effort"), "reasoning.effort")
         switch = _first(switch, boolean_or_none(reasoning.get("enabled"), "reasoning.enabled"))
         shown = shown and boolean_or_none(reasoning.get("exclude"), "reasoning.exclude") is not True
-        known = dict.fromkeys(("effort", "enabled", "exclude", "summary"), Treatment.MAPPED)
-        unmapped += unmapped_in(reasoning, known, "$.reasoning")
+        unmapped += unmapped_in(reasoning, fields.REASONING, "$.reasoning")
     if body.get("chat_template_kwargs") is not None:
         options = an_object(body["chat_template_kwargs"], "chat_template_kwargs")
         for name in ("enable_thinking", "thinking"):
@@ -194,8 +193,7 @@ def _read_switch(value: Any, unmapped: list[str]) -> bool | None:
         return value
     thinking = an_object(value, "thinking")
     kind = text_or_none(thinking.get("type"), "thinking.type")
-    known = dict.fromkeys(("type", "clear_thinking", "display"), Treatment.MAPPED)
-    unmapped += unmapped_in(thinking, known, "$.thinking")
+    unmapped += unmapped_in(thinking, fields.THINKING, "$.thinking")
     return {"enabled": True, "disabled": False}.get(kind or "")
 
 

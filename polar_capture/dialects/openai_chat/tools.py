@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Tool, ToolChoice
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.json_body import (
     an_array,
     an_object,
@@ -14,6 +15,7 @@ from polar_capture.dialects.json_body import (
     text_or_none,
     wrong_type,
 )
+from polar_capture.dialects.openai_chat import fields
 from polar_capture.faults import invalid
 
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
@@ -44,7 +46,7 @@ def read_tools(body: dict[str, Any]) -> ToolSet:
         result.legacy = True
         result.parallel = False  # the old shape has room for one call
         for index, item in enumerate(functions):
-            result.tools.append(_function(an_object(item, f"functions[{index}]"), f"functions[{index}]"))
+            result.tools.append(_function(an_object(item, f"functions[{index}]"), f"functions[{index}]", result))
     if result.legacy:
         _read_legacy_choice(body.get("function_call"), result)
     else:
@@ -54,10 +56,14 @@ def read_tools(body: dict[str, Any]) -> ToolSet:
 
 def _read_tool(item: dict[str, Any], param: str, result: ToolSet) -> None:
     kind = text(item.get("type", "function"), f"{param}.type")
+    if kind in ("function", "custom"):
+        result.unmapped += unmapped_in(item, fields.TOOL, f"$.{param}")
     if kind == "function":
-        result.tools.append(_function(an_object(item.get("function"), f"{param}.function"), f"{param}.function"))
+        function = an_object(item.get("function"), f"{param}.function")
+        result.tools.append(_function(function, f"{param}.function", result))
     elif kind == "custom":
         custom = an_object(item.get("custom"), f"{param}.custom")
+        result.unmapped += unmapped_in(custom, fields.CUSTOM, f"$.{param}.custom")
         name = _name(custom, f"{param}.custom")
         description = text_or_none(custom.get("description"), f"{param}.custom.description")
         result.tools.append(Tool(name, description, _FREE_TEXT))
@@ -69,7 +75,8 @@ def _read_tool(item: dict[str, Any], param: str, result: ToolSet) -> None:
         result.unmapped.append(f"$.{param}")
 
 
-def _function(function: dict[str, Any], param: str) -> Tool:
+def _function(function: dict[str, Any], param: str, result: ToolSet) -> Tool:
+    result.unmapped += unmapped_in(function, fields.FUNCTION, f"$.{param}")
     tool = Tool(
         _name(function, param),
         text_or_none(function.get("description"), f"{param}.description"),

@@ -5,7 +5,9 @@ import binascii
 from typing import Any
 
 from polar_capture.chat import Content, MediaPart, Part, TextPart
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.json_body import an_array, an_object, text, wrong_type
+from polar_capture.dialects.openai_responses import fields
 
 _TEXT = {"input_text", "output_text", "text", "summary_text", "reasoning_text"}
 _TEXT_FILES = ("text/", "application/json", "application/xml", "application/x-yaml", "application/javascript")
@@ -56,6 +58,7 @@ def read_part(value: Any, param: str, omitted: list[str]) -> Part:
         return TextPart(value)
     part = an_object(value, param)
     kind = part.get("type")
+    omitted += unmapped_in(part, fields.PART, f"$.{param}")
     if kind in _TEXT:
         return TextPart(text(part.get("text"), f"{param}.text"))
     if kind in ("input_image", "image_url", "computer_screenshot"):
@@ -103,5 +106,6 @@ def _file(part: dict[str, Any], param: str, omitted: list[str]) -> Part:
 
 
 def _omit(what: str, param: str, omitted: list[str]) -> TextPart:
-    omitted.append(f"$.{param}")
+    # The whole part is named, so none of its fields is.
+    omitted[:] = [path for path in omitted if not path.startswith(f"$.{param}.")] + [f"$.{param}"]
     return TextPart(f"[{what} omitted]")

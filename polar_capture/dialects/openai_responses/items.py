@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Content, Message, Tool
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.json_body import an_array, an_object, array_or_empty, text, text_or_none, wrong_type
-from polar_capture.dialects.openai_responses import compaction, sealed
+from polar_capture.dialects.openai_responses import compaction, fields, sealed
 from polar_capture.dialects.openai_responses.content import read_content, read_text
 from polar_capture.dialects.openai_responses.native_tools import BY_CALL_TYPE
 from polar_capture.dialects.openai_responses.tools import ToolBook
@@ -103,6 +104,8 @@ class Reading:
 
     def read(self, item: Item, param: str) -> None:
         kind = kind_of_item(item)
+        if kind in fields.ITEMS:
+            self.unmapped += unmapped_in(item, fields.ITEMS[kind], f"$.{param}")
         if kind == "additional_tools" and not self._begun:
             self._book.declare(array_or_empty(item.get("tools"), f"{param}.tools"), f"{param}.tools")
             self.unmapped += self._book.take_unmapped()

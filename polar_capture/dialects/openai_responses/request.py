@@ -1,7 +1,4 @@
-"""A Responses request, understood: the body's fields as a ChatRequest, and what the answer needs to know of it.
-
-Fields: https://developers.openai.com/api/reference/resources/responses/methods/create and openai-python 3.57.
-"""
+"""A Responses request, understood: the body's fields as a ChatRequest, and what the answer needs to know of it."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,7 +7,7 @@ import msgspec
 
 from polar_capture.chat import ChatRequest, Message, Sampling
 from polar_capture.dialects.base import ParsedCall
-from polar_capture.dialects.fidelity import Fields, Treatment, unmapped_in
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.json_body import (
     an_object,
     array_or_empty,
@@ -20,7 +17,7 @@ from polar_capture.dialects.json_body import (
     text,
     text_or_none,
 )
-from polar_capture.dialects.openai_responses import compaction
+from polar_capture.dialects.openai_responses import compaction, fields
 from polar_capture.dialects.openai_responses.hints import read_hints
 from polar_capture.dialects.openai_responses.items import Item, as_items, read_items
 from polar_capture.dialects.openai_responses.tools import ToolBook, read_tool_choice
@@ -28,54 +25,6 @@ from polar_capture.faults import invalid
 
 Form = Literal["response", "trigger", "endpoint"]
 """An ordinary response; a compaction by a `compaction_trigger` item; a compaction by POST /v1/responses/compact."""
-
-FIELDS: Fields = {
-    **dict.fromkeys(
-        [
-            "model",
-            "input",
-            "instructions",
-            "tools",
-            "tool_choice",
-            "parallel_tool_calls",
-            "reasoning",
-            "text",
-            "max_output_tokens",
-            "temperature",
-            "top_p",
-            "top_k",
-            "min_p",
-            "presence_penalty",
-            "frequency_penalty",
-            "repetition_penalty",
-            "seed",
-            "stop",
-        ],
-        Treatment.MAPPED,
-    ),
-    **dict.fromkeys(
-        [
-            "stream",
-            "include",
-            "top_logprobs",
-            "store",
-            "metadata",
-            "user",
-            "safety_identifier",
-            "prompt_cache_key",
-            "prompt_cache_retention",
-            "service_tier",
-            "client_metadata",
-            "stream_id",
-            "type",
-        ],
-        Treatment.KEPT,
-    ),
-    **dict.fromkeys(["previous_response_id", "generate"], Treatment.EMULATED),
-    **dict.fromkeys(["background", "conversation", "prompt"], Treatment.REFUSED),
-    **dict.fromkeys(["stream_options", "prompt_cache_options", "background_options"], Treatment.IGNORED),
-}
-"""What becomes of each field; `truncation`, `reasoning`, `text` and `include` are looked at closer by `_unmapped`."""
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 TEXT_LOGPROBS = "message.output_text.logprobs"
@@ -238,21 +187,15 @@ def _response_format(body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _unmapped(body: Mapping[str, Any]) -> list[str]:
-    known = {"truncation": Treatment.KEPT} if body.get("truncation") == "disabled" else {}
-    paths = unmapped_in(body, {**FIELDS, **known})
-    # Every turn's reasoning is passed on already, which is what `all_turns` asks for.
-    context = (
-        Treatment.KEPT if _object(body, "reasoning").get("context") in ("auto", "all_turns") else Treatment.UNMAPPED
-    )
-    shown = {
-        "effort": Treatment.MAPPED,
-        "summary": Treatment.EMULATED,
-        "generate_summary": Treatment.EMULATED,
-        "context": context,
-    }
-    paths += unmapped_in(_object(body, "reasoning"), shown, "$.reasoning")
-    paths += unmapped_in(_object(body, "text"), {"format": Treatment.MAPPED}, "$.text")
+    paths = unmapped_in(body, fields.REQUEST)
+    paths += unmapped_in(_object(body, "reasoning"), fields.REASONING, "$.reasoning")
+    paths += unmapped_in(_object(body, "text"), fields.TEXT, "$.text")
+    done_anyway = set()
+    if body.get("truncation") == "disabled":
+        done_anyway.add("$.truncation")
+    if _object(body, "reasoning").get("context") in ("auto", "all_turns"):
+        done_anyway.add("$.reasoning.context")
     for index, value in enumerate(array_or_empty(body.get("include"), "include")):
         if value not in (ENCRYPTED_REASONING, TEXT_LOGPROBS):
             paths.append(f"$.include[{index}]")
-    return paths
+    return [path for path in paths if path not in done_anyway]

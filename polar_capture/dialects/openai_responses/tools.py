@@ -9,7 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from polar_capture.chat import Tool, ToolChoice
+from polar_capture.dialects.fidelity import unmapped_in
 from polar_capture.dialects.json_body import an_array, an_object, boolean_or_none, text, text_or_none
+from polar_capture.dialects.openai_responses import fields
 from polar_capture.dialects.openai_responses.native_tools import NATIVE, as_tool, offered_here
 from polar_capture.faults import invalid
 
@@ -99,6 +101,8 @@ class ToolBook:
             self._take(as_tool(tool), "native", None, "", tool, take)
         else:
             self.unmapped.append(f"$.{param}")
+            return
+        self.unmapped += unmapped_in(tool, fields.TOOLS[kind], f"$.{param}")
 
     def _declare_namespace(self, group: dict[str, Any], param: str, take: Any) -> None:
         name = text(group.get("name"), f"{param}.name")
