@@ -94,7 +94,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def fingerprint(self) -> str:
         """Of all that decides what a sample is; a resumed rollout goes on only with the very same task."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
+        return hashlib.sha256(msgspec.json.encode(_whole(self))).hexdigest()[:16]
+
+
+def _whole(value: Any) -> Any:
+    """With every default in it: `omit_defaults` compares by identity, and differs after a pickle."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _whole(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return value
 
 
 def read(path: Path) -> list[Task]:

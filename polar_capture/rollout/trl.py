@@ -37,8 +37,8 @@ def rollout_func(
 ) -> Callable[[Sequence[Any], Any], Columns]:
     """A `rollout_func` that runs the task whose `prompt` is the prompt, as often as TRL repeats it.
 
-    `before(trainer, step)` is called ahead of each collection, to bring the trainer's weights into the engine; `options`
-    are `rollouts.collect`'s. The result's columns are `prompt_ids`, `completion_ids`, `logprobs` (0.0 where
+    `before(trainer, step)` is called ahead of each collection, to bring the trainer's weights into the engine;
+    `options` are `rollouts.collect`'s. The result's columns are `prompt_ids`, `completion_ids`, `logprobs` (0.0 where
     `env_mask` is 0), `env_mask`, and, for reward functions, `reward`, `session_id` and `left_out`.
 
     Raises KeyError for a prompt without a task, and RuntimeError where a group has not one trainable sample.

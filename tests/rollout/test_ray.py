@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,17 @@ def environment():
     return {"PYTHONPATH": paths, "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
-def test_a_dead_node_loses_no_finished_sample_and_its_others_are_made_again(environment, tmp_path):
+@pytest.fixture
+def folder():
+    """Of a short name: Ray's sockets are below TMPDIR, and a socket's path has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def test_a_dead_node_loses_no_finished_sample_and_its_others_are_made_again(environment, folder):
     server = PostgresServer()
     with running() as engine:
-        stage = Stage(tmp_path, engine)
+        stage = Stage(folder, engine)
         stage.db = server.url()
         stage.environ |= environment
         stage.write(
@@ -44,7 +52,7 @@ def test_a_dead_node_loses_no_finished_sample_and_its_others_are_made_again(envi
         rollout = stage.command("--samples", "6", "--parallel", "6", "--ray", "ADDRESS")
         done = subprocess.run(
             [sys.executable, str(AGENT.with_name("ray_cluster.py")), "4", "sh", "-c", script, "--", *rollout],
-            cwd=tmp_path,
+            cwd=folder,
             env=stage.environ,
             capture_output=True,
             text=True,
@@ -62,7 +70,7 @@ def test_a_dead_node_loses_no_finished_sample_and_its_others_are_made_again(envi
         )
         assert {row["n"] for row in rewards} == {1}
         assert len(rewards) == 18
-        assert processes(str(tmp_path)) == []
+        assert processes(str(folder)) == []
 
 
 def test_a_database_that_other_nodes_cannot_reach_is_refused(environment, tmp_path):

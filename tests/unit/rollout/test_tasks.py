@@ -1,6 +1,7 @@
 """Tasks files: what they may hold, and how precisely a broken line is told."""
 
 import json
+import pickle
 
 import pytest
 
@@ -101,6 +102,7 @@ def test_short_and_long_forms_mean_the_same(tmp_path):
 def test_a_changed_task_has_another_fingerprint():
     one, same, other = (checked([GOOD | {"setup": setup}])[0] for setup in ("a", "a", "b"))
     assert one.fingerprint == same.fingerprint != other.fingerprint
+    assert pickle.loads(pickle.dumps(one)).fingerprint == one.fingerprint, "on another node it is the same task"
 
 
 def test_values_from_python_are_checked_the_same_way():
