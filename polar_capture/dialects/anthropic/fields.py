@@ -102,12 +102,12 @@ BLOCKS: dict[str, Fields] = {
         **_PLAIN,
         "tool_use_id": _KEPT,
         "content": _MAPPED,
-        "is_error": _EMULATED,
+        "is_error": _EMULATED,  # said in words before the result
         "toolset_name": _UNMAPPED,
     },
-    "tool_reference": {**_PLAIN, "tool_name": _EMULATED},
-    "tool_addition": {**_PLAIN, "tool": _EMULATED},
-    "tool_removal": {**_PLAIN, "tool": _EMULATED},
+    "tool_reference": {**_PLAIN, "tool_name": _EMULATED},  # the tool is described there
+    "tool_addition": {**_PLAIN, "tool": _EMULATED},  # the tool is described there
+    "tool_removal": {**_PLAIN, "tool": _EMULATED},  # said in words
     "compaction": {
         **_PLAIN,
         "content": _MAPPED,

@@ -46,7 +46,7 @@ GENERATION_CONFIG: Fields = {
     "responseJsonSchema": _MAPPED,
     "responseFormat": _MAPPED,  # its text entry; others are unmapped
     "responseLogprobs": _EMULATED,  # always asked of the engine, shown only where the client asked
-    "logprobs": _EMULATED,
+    "logprobs": _EMULATED,  # cut from what the engine gives
     "thinkingConfig": _MAPPED,  # a budget above 0 is unmapped
     "responseModalities": _UNMAPPED,  # ["TEXT"] is no news and not listed
     "mediaResolution": _UNMAPPED,

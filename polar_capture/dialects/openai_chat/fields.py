@@ -13,7 +13,7 @@ REQUEST: Fields = {
     "tool_choice": _MAPPED,
     "parallel_tool_calls": _MAPPED,
     "functions": _EMULATED,  # as tools, answered in the old shape
-    "function_call": _EMULATED,
+    "function_call": _EMULATED,  # as tool_choice
     "response_format": _MAPPED,
     "max_completion_tokens": _MAPPED,  # wins over max_tokens
     "max_tokens": _MAPPED,
@@ -29,7 +29,7 @@ REQUEST: Fields = {
     "n": _MAPPED,
     "logit_bias": _MAPPED,
     "logprobs": _EMULATED,  # always asked of the engine, shown only where the client asked
-    "top_logprobs": _EMULATED,
+    "top_logprobs": _EMULATED,  # cut from what the engine gives
     "reasoning_effort": _MAPPED,
     "enable_thinking": _MAPPED,
     "thinking": _MAPPED,  # its budget is unmapped
@@ -41,7 +41,7 @@ REQUEST: Fields = {
     "add_generation_prompt": _IGNORED,  # follows from continue_final_message
     "model": _KEPT,  # recorded, the one model answers
     "stream": _EMULATED,  # the engine never streams
-    "stream_options": _EMULATED,
+    "stream_options": _EMULATED,  # usage in a chunk of its own; no obfuscation
     "prompt_cache_key": _KEPT,  # a session hint
     "return_token_ids": _IGNORED,  # always asked of the engine, never shown
     "audio": Treatment.UNMAPPED,
@@ -118,7 +118,7 @@ MESSAGE: Fields = {
     "name": _MAPPED,
     "tool_calls": _MAPPED,
     "tool_call_id": _MAPPED,
-    "function_call": _EMULATED,
+    "function_call": _EMULATED,  # as a tool call with an id made for it
     "reasoning_content": _MAPPED,
     "reasoning": _MAPPED,
     "reasoning_details": _EMULATED,  # its text, where no other field has it

@@ -62,7 +62,7 @@ REQUEST: Fields = {
 REASONING: Fields = {
     "effort": _MAPPED,
     "summary": _EMULATED,  # thoughts are always shown whole: only then does their echo equal what was sampled
-    "generate_summary": _EMULATED,
+    "generate_summary": _EMULATED,  # the older name of summary
     "context": _UNMAPPED,  # auto and all_turns are what is done, and not listed
     "mode": _UNMAPPED,
 }
@@ -150,7 +150,7 @@ _DECLARED: Fields = {
     **_TOOL,
     "name": _MAPPED,
     "description": _MAPPED,
-    "defer_loading": _EMULATED,
+    "defer_loading": _EMULATED,  # the tool is described where a search finds it
     "async": _UNMAPPED,
 }
 
