@@ -51,6 +51,7 @@ STAGES = [
     Stage("engine", needs_engine=True, arguments=("--timeout=300",)),
     Stage("harness", needs_engine=True, arguments=("--timeout=600",), timeout=2400),
     Stage("crash", needs_engine=True, arguments=("--timeout=600",)),
+    Stage("rollout", needs_engine=True, arguments=("--timeout=900",), timeout=2400),
 ]
 
 

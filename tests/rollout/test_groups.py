@@ -15,12 +15,25 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 NORTH = "grep -qx north proof.txt"
 
 
+def overheads(stage):
+    """Seconds of a session beside its calls, the agent's and the evaluator's own start included: for people's eyes."""
+    gaps = {
+        "opened to first call": "SELECT min(c.started_at) - s.started_at AS gap FROM sessions s "
+        "JOIN calls c ON c.session_id = s.id GROUP BY s.id, s.started_at",
+        "last call to reward": "SELECT min(r.created_at) - max(c.finished_at) AS gap FROM rewards r "
+        "JOIN calls c ON c.session_id = r.session_id GROUP BY r.session_id",
+    }
+    for name, query in gaps.items():
+        found = sorted(row["gap"] for row in stage.rows(query))
+        yield f"{name}: median {found[len(found) // 2] * 1000:.0f} ms, least {found[0] * 1000:.0f} ms"
+
+
 def test_32_tasks_of_8_samples_are_groups_with_rewards_and_advantages():
     with staged() as stage:
         stage.write(*({"id": f"t{n}", "prompt": f"turns {1 + n % 3}, flip", "evaluator": NORTH} for n in range(32)))
         done = stage.run("--samples", "8", "--parallel", "8", patience=500)
         assert done.returncode == 0, done.stderr
-        print(done.stderr.splitlines()[-1])
+        print(done.stderr.splitlines()[-1], *overheads(stage), sep="\n")
         rows = stage.rows("SELECT group_id, count(*) AS n, count(DISTINCT sample_index) AS i FROM sessions GROUP BY 1")
         assert len(rows) == 32
         assert {(row["n"], row["i"]) for row in rows} == {(8, 8)}

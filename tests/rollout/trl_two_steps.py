@@ -16,7 +16,7 @@ from pathlib import Path
 os.environ |= {"TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
 import torch
-from datasets import Dataset
+from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
@@ -58,6 +58,8 @@ def main(folder: str, db: str, home: str, proxy: str, *agent: str) -> None:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with tempfile.TemporaryDirectory() as out:
+        prompts = Path(out) / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"prompt": task["prompt"]}) + "\n" for task in TASKS))
         settings = GRPOConfig(
             output_dir=out,
             per_device_train_batch_size=4,
@@ -77,7 +79,7 @@ def main(folder: str, db: str, home: str, proxy: str, *agent: str) -> None:
             model=model,
             reward_funcs=recorded_reward,
             args=settings,
-            train_dataset=Dataset.from_list([{"prompt": task["prompt"]} for task in TASKS]),
+            train_dataset=load_dataset("json", data_files=str(prompts), split="train"),
             processing_class=AutoTokenizer.from_pretrained(folder),
             rollout_func=rollout,
         )

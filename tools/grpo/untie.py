@@ -1,7 +1,7 @@
 """Gives a model an output layer of its own: `python tools/grpo/untie.py MODEL NEW_FOLDER`, where safetensors is.
 
-vLLM's CPU build keeps a packed copy of a tied output layer, which `reload_weights` leaves as it was (0.32: logprobs were
-off by 0.03 after one step). Loaded as a tensor of its own it is replaced like all others.
+vLLM's CPU build keeps a packed copy of a tied output layer, which `reload_weights` leaves as it was (0.32: logprobs
+were off by 0.03 after one step). Loaded as a tensor of its own it is replaced like all others.
 """
 
 import json
