@@ -1,4 +1,4 @@
-"""Shared code never branches on a dialect: none is named outside `polar_capture/dialects/` but for reasons told here."""
+"""Shared code never branches on a dialect: none is named outside `polar_capture/dialects/` but for reasons given."""
 
 import ast
 import re
