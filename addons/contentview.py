@@ -220,8 +220,11 @@ class AnswerView(contentviews.Contentview):
         return text
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:
-        captured = metadata.flow is not None and "polar_url" in metadata.flow.metadata
-        return 2 if captured and data and isinstance(metadata.http_message, http.Response) else -1
+        if metadata.flow is None or "polar_url" not in metadata.flow.metadata or not data:
+            return -1
+        if metadata.websocket_message is not None:
+            return 2 if not metadata.websocket_message.from_client and answer_text(data) is not None else -1
+        return 2 if isinstance(metadata.http_message, http.Response) else -1
 
 
 class TokensView(contentviews.Contentview):

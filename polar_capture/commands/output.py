@@ -14,6 +14,9 @@ PIPED_WIDTH = 500
 """Columns where no terminal says how wide it is: tables that go into a pipe or a file are never cut."""
 
 
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
+
+
 def print_json(value: Any) -> None:
     """`value` as JSON, one row of a list a line. ASCII only, so that any stdout takes it; NaN is null."""
     if isinstance(value, list) and value:
@@ -70,10 +73,12 @@ def console() -> Any:
 
 
 def printable(text: str) -> str:
-    """Text of a model or a harness that is safe to print: control characters (a terminal would obey them) and lone
-    surrogates (no encoding takes them) become U+FFFD; line breaks and tabs stay."""
+    """Text of a model or a harness that is safe to print: control characters and direction overrides (a terminal would
+    obey them) and lone surrogates (no encoding takes them) become U+FFFD; line breaks and tabs stay."""
     return "".join(
-        character if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs") else "\ufffd"
+        "\ufffd"
+        if character in _DIRECTIONS or (character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs"))
+        else character
         for character in text
     )
 

@@ -91,12 +91,13 @@ def write_page(
             chosen, name = name, captured.call(name)["session_id"]
         except KeyError:
             raise unknown("call or session", name, captured) from None
-    sessions = [row["session_id"] for row in group_value(captured, group)["members"]] if group is not None else [name]
+    whole = group_value(captured, group) if group is not None else None
+    sessions = [name] if whole is None else [row["session_id"] for row in whole["members"]]
     try:
         pieces, note = tokenizers.find(tokenizer, _engines(captured, sessions, upstream))
         page = (
-            group_page(captured, group, pieces, note)
-            if group is not None
+            group_page(captured, whole, pieces, note)
+            if whole is not None
             else session_page(captured, str(name), pieces, note, chosen)
         )
         file.write_text(page, encoding="utf-8")

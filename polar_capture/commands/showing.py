@@ -4,15 +4,17 @@ import json
 from collections import defaultdict
 from typing import Any
 
+from polar_capture.call_rows import call_rows, conversation_of
 from polar_capture.commands.output import cell, console, duration, moment, print_table, printable
 from polar_capture.commands.reading import decoded
-from polar_capture.store import Store
+from polar_capture.store import CodecError, Store
+from polar_capture.trajectories.links import link_session
 
 WIDE = ("request", "chat_request", "message", "prompt_ids", "completion_ids", "logprobs")
 
 
 def session(captured: Store, found: dict[str, Any]) -> None:
-    """The calls under the calls that they continue, and the rewards."""
+    """The calls under the calls that they continue, where a chain broke and why, and the rewards."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -24,11 +26,12 @@ def session(captured: Store, found: dict[str, Any]) -> None:
     known = {row["id"] for row in found["calls"]}
     for row in found["calls"]:
         below[row["parent_call_id"] if row["parent_call_id"] in known else None].append(row)
+    breaks = _breaks(captured, found["id"])
     # A chain of turns is drawn flat, one below the other; only a second continuation of the same call indents.
     waiting = [(row, tree) for row in reversed(below[None])]
     while waiting:
         row, place = waiting.pop()
-        branch = place.add(_turn(captured, row))
+        branch = place.add(_turn(captured, row, breaks.get(row["id"])))
         later = below[row["id"]]
         waiting += [(other, branch) for other in reversed(later[1:])]
         waiting += [(first, place) for first in later[:1]]
@@ -39,7 +42,22 @@ def session(captured: Store, found: dict[str, Any]) -> None:
     console().print(tree)
 
 
-def _turn(captured: Store, row: dict[str, Any]) -> Any:
+def _breaks(captured: Store, session_id: str) -> dict[str, str]:
+    """Where calls do not continue their predecessors, in words, by call id; {} where arrays are damaged."""
+    try:
+        with captured.database.read.connect() as connection:
+            tree = link_session(call_rows(connection, session_id), lambda call: conversation_of(captured, call))
+    except CodecError:
+        return {}  # `db check` says which; the narrow columns can be shown all the same
+    seqs = {link.row.id: link.row.seq for link in tree.links.values()}
+    return {
+        link.row.id: f"{b.break_} at token {b.at:,}: {b.tokens:,} tokens of {seqs[b.predecessor]} not in its context"
+        for link in tree.links.values()
+        if (b := link.broken) is not None
+    }
+
+
+def _turn(captured: Store, row: dict[str, Any], broken: str | None) -> Any:
     from rich.text import Text
 
     who = "" if row["agent"] == "main" else f" {row['agent']}"
@@ -53,6 +71,8 @@ def _turn(captured: Store, row: dict[str, Any]) -> Any:
     )
     if not row["trainable"]:
         text.append(f"  not trainable: {row['reason'] or 'unknown'}", style="red")
+    if broken:
+        text.append(f"\n     {broken}", style="magenta")
     for warning in row["warnings"] or []:
         text.append(f"  {warning}", style="yellow")
     text.append(f"\n     {row['id']}", style="dim")

@@ -7,7 +7,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from polar_capture.call_rows import call_rows
-from polar_capture.commands.show import group_value
 from polar_capture.pages.document import document
 from polar_capture.pages.packing import base64_of, vocabulary
 from polar_capture.store import Store
@@ -36,15 +35,15 @@ class Turn(NamedTuple):
     finish_reason: str | None
 
 
-def group_page(captured: Store, group_id: str, pieces: Pieces | None, note: str) -> str:
-    """The page as HTML. Failure for an unknown group, CodecError for a damaged session, TokenizerError."""
-    return document(f"group {group_id} · polar_capture", group_data(captured, group_id, pieces, note), [*SCRIPTS])
+def group_page(captured: Store, group: dict[str, Any], pieces: Pieces | None, note: str) -> str:
+    """The page as HTML. `group` is its row of `group_summary` with `members`, rows of `session_summary`; the first is
+    what the others are compared with. CodecError for a damaged session, TokenizerError."""
+    return document(f"group {group['group_id']} · polar_capture", group_data(captured, group, pieces, note), SCRIPTS)
 
 
-def group_data(captured: Store, group_id: str, pieces: Pieces | None, note: str = "") -> dict[str, Any]:
+def group_data(captured: Store, group: dict[str, Any], pieces: Pieces | None, note: str = "") -> dict[str, Any]:
     """The page's data as a JSON value."""
-    found = group_value(captured, group_id)
-    members = found.pop("members")
+    group_id, members = group["group_id"], group["members"]
     advantages = _advantages(captured, group_id, members)
     told, ids = [], set[int]()
     first: list[Turn] = []
@@ -73,7 +72,7 @@ def group_data(captured: Store, group_id: str, pieces: Pieces | None, note: str 
             }
         )
     return {
-        "group": found,
+        "group": {name: value for name, value in group.items() if name != "members"},
         "members": told,
         "vocabulary": vocabulary(pieces.of(ids)) if pieces is not None else {},
         "tokenizer": pieces.source if pieces is not None else None,

@@ -5,12 +5,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from polar_capture.call_rows import call_rows, conversation_of
-from polar_capture.commands.reading import decoded, known_session
 from polar_capture.outcomes import Break, Reason
 from polar_capture.pages.bodies import session_bodies
 from polar_capture.pages.document import document
 from polar_capture.pages.echoes import EchoFinder
-from polar_capture.pages.messages import MessageTable
+from polar_capture.pages.messages import MessageTable, json_object
 from polar_capture.pages.packing import distinct_ids, packed_tokens, vocabulary
 from polar_capture.pages.words import BREAKS, REASONS
 from polar_capture.store import Store
@@ -32,14 +31,17 @@ _SHOWN = (
 
 def session_page(captured: Store, session_id: str, pieces: Pieces | None, note: str, chosen: str | None = None) -> str:
     """The page as HTML. `pieces` gives tokens their text; `note` says why there is none; `chosen` is the call that is
-    open at first. Failure for an unknown session, CodecError for a damaged one, TokenizerError."""
+    open at first. KeyError for an unknown session, CodecError for a damaged one, TokenizerError."""
     data = session_data(captured, session_id, pieces, note)
     data["chosen"] = chosen
     return document(f"{session_id} · polar_capture", data, SCRIPTS)
 
 
 def session_data(captured: Store, session_id: str, pieces: Pieces | None, note: str = "") -> dict[str, Any]:
-    """The page's data as a JSON value."""
+    """The page's data as a JSON value. KeyError for an unknown session."""
+    session = captured.session(session_id)
+    if session is None:
+        raise KeyError(f"session {session_id} is not in {captured.database.name}")
     with captured.database.read.connect() as connection:
         tree = link_session(call_rows(connection, session_id), lambda call: conversation_of(captured, call))
     rows = captured.calls(session_id)
@@ -64,7 +66,7 @@ def session_data(captured: Store, session_id: str, pieces: Pieces | None, note: 
         nearest = call["parent"] if call["parent"] is not None else (call["break"] or {}).get("predecessor")
         call["messages"] = messages.add(body(row["id"], "chat_request"), nearest)
         message = body(row["id"], "message")
-        call["message"] = decoded(message)
+        call["message"] = json_object(message) or None
         call["echoes"] = [
             {**echo, "of": numbers[echo["of"]]}
             for echo in echoes.echoed(row["path"], row["host"], body(row["id"], "request"))
@@ -73,7 +75,7 @@ def session_data(captured: Store, session_id: str, pieces: Pieces | None, note: 
         echoes.sampled(row["id"], message)
         calls.append(call)
     return {
-        "session": known_session(captured, session_id),
+        "session": session,
         "rewards": captured.rewards(session_id),
         "calls": calls,
         "messages": messages.messages,

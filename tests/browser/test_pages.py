@@ -10,6 +10,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from polar_capture import store
+from polar_capture.commands.show import group_value
 from polar_capture.pages.group import group_page
 from polar_capture.pages.session import session_page
 from tests.browser import sessions
@@ -38,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         captured.add_reward("s-two", 0.0)
         files["session"] = session_page(captured, "s-all", sessions.PIECES, "")
         files["chosen"] = session_page(captured, "s-all", None, "no engine is known", chosen="s-all-2")
-        files["group"] = group_page(captured, "g-1", sessions.PIECES, "")
+        files["group"] = group_page(captured, group_value(captured, "g-1"), sessions.PIECES, "")
     with store.open(long, create=False) as captured:
         files["long"] = session_page(captured, "s-long", sessions.PIECES, "")
     found = {}

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from polar_capture import store
+from polar_capture.cli import main
 from polar_capture.outcomes import Break, Reason
 from polar_capture.pages.document import document, inert_json
 from polar_capture.pages.echoes import differences
@@ -176,3 +178,10 @@ def test_what_cannot_be_shown_is_said(tmp_path: Path, arguments: list[str], stat
     )
     assert (done.exit_code, said in done.output) == (status, True), done.output
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_terminal_tells_breaks_and_obeys_nothing(database: Path):
+    done = CliRunner().invoke(main, ["show", "s-all", "--db", str(database), "--home", str(database.parent / "home")])
+    assert done.exit_code == 0, done.output
+    assert "retokenised at token 12: 10 tokens of 1 not in its context" in done.stdout
+    assert not {"\x1b", "\x07", "\x00", "\u202e", "\u2066", "\u2028"} & set(done.stdout)
