@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from polar_capture.commands import options
 from polar_capture.commands.output import print_json, printable
@@ -67,8 +68,13 @@ def rollout(
     them; started again, do only what is missing.
 
     COMMAND behind -- is either more arguments for the harness, or, without --harness, an agent of your own; {prompt} in
-    it stands for the task's prompt. Status 1: some samples could not be had or judged; 3: nothing was captured.
+    it stands for the task's prompt. Egress is blocked unless --egress says otherwise. Status 1: some samples could not
+    be had or judged; 3: nothing was captured.
     """
+    if given["proxy"]:
+        _check_no_private_options(ctx)
+    elif ctx.get_parameter_source("egress") is ParameterSource.DEFAULT:
+        given["egress"] = "block"
     plan = _plan(tasks, command, db, home, given)
     from polar_capture.rollout.progress import Board
 
@@ -77,6 +83,16 @@ def rollout(
     if as_json:
         print_json([msgspec.to_builtins(group) | {"rewards": group.rewards, "mean": group.mean} for group in groups])
     ctx.exit(_status(groups))
+
+
+def _check_no_private_options(ctx: click.Context) -> None:
+    """Options of a proxy of its own must not be given, and do nothing, beside a running one."""
+    own = {parameter.name for parameter in options.serving(port=0)(click.command()(lambda: None)).params} - {"key"}
+    for parameter in ctx.command.params:
+        if parameter.name in own and ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            raise ConfigError(
+                f"{parameter.opts[0]} is for a private proxy, but --proxy (POLAR_PROXY) names a running one: drop one"
+            )
 
 
 def _plan(tasks: Path, command: tuple[str, ...], db: str, home: Home, given: dict[str, Any]) -> "Plan":

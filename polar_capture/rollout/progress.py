@@ -94,6 +94,8 @@ class Note(msgspec.Struct, omit_defaults=True):
     folder: str | None = None
     exit_status: int | None = None
     timed_out: bool = False
+    policy_versions: tuple[int, int] | None = None
+    """The first and the last; a session that spans a weight update has two."""
 
 
 class Prior(msgspec.Struct):

@@ -32,6 +32,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         """The control host of the worker that serves this session, reached through it: that one must know its end."""
         return ControlClient(PROXIED, self.token, proxy=self.endpoint(session).url)
 
+    @property
+    def log(self) -> Path | None:
+        return self.process.log if self.process else None
+
     def died(self) -> int | None:
         return self.process.died() if self.process else None
 

@@ -62,7 +62,13 @@ class LocalBench:
         self._place = place
 
     async def sample(self, slot: Slot, number: int) -> Result:
-        return await Attempt(self._place, slot, number).sample()
+        try:
+            return await Attempt(self._place, slot, number).sample()
+        except InfrastructureFault as fault:
+            status = self._place.access.died()
+            if status is not None:
+                raise Failure(f"the proxy ended (status {status}); its log: {self._place.access.log}") from fault
+            raise
 
     async def judge(self, slot: Slot, note: Note) -> Result | None:
         attempt = Attempt(self._place, slot, note.attempt)
@@ -189,6 +195,8 @@ class Attempt:
             status = SessionStatus.FAILED
         note = self._as_note("evaluate", error=problem)
         note.exit_status, note.timed_out = ended.status, ended.timed_out
+        if found.policy_min is not None and found.policy_max is not None:
+            note.policy_versions = (found.policy_min, found.policy_max)
         await self._told(self._control.change_session, self.session, {"status": status} | _metadata(note))
         return note, status
 

@@ -7,7 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
 
+from polar_capture.config import ServeConfig
+from polar_capture.home import Home
+from polar_capture.launch import start_proxy
 from tests.double.script import Rule, Script, Step, When
 from tests.rollout.stage import processes, staged
 
@@ -297,3 +301,29 @@ def test_in_the_jail_an_agent_that_ignores_the_proxy_is_caught_and_one_that_uses
         assert "the harness ignores HTTPS_PROXY" in done.stderr
         (row,) = stage.rows("SELECT metadata FROM sessions WHERE task_id = 'bad'")
         assert "Network is unreachable" in json.loads(row["metadata"])["rollout"]["error"]
+
+
+def test_a_session_that_spans_a_weight_update_is_marked():
+    with staged() as stage:
+        stage.write({"id": "t", "prompt": f"turns 1, until {stage.folder}/go, turns 1", "evaluator": "true"})
+        home = Home(stage.folder / "home")
+        home.make_ca()
+        token = home.control_token()
+        config = ServeConfig(
+            upstreams=(stage.engine.url,), home=home.path, db=stage.db, port=0, control_token=token, egress="block"
+        )
+        proxy = start_proxy(config, stage.folder / "proxy.log", stage.environ)
+        try:
+            process = stage.start("--samples", "1", "--proxy", proxy.ready.proxy)
+            stage.await_count("calls", 1)
+            for page, body in (("pause", None), ("policy", {"version": 3}), ("resume", None)):
+                headers = {"Authorization": f"Bearer {token}"}
+                assert requests.post(f"{proxy.ready.control}/{page}", json=body, headers=headers, timeout=20).ok
+            (stage.folder / "go").touch()
+            _, errors = process.communicate(timeout=60)
+        finally:
+            proxy.stop()
+        assert process.returncode == 0, errors
+        assert "1 across policy versions" in errors
+        (row,) = stage.rows("SELECT metadata FROM sessions")
+        assert json.loads(row["metadata"])["rollout"]["policy_versions"] == [0, 3]
