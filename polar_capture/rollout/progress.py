@@ -126,6 +126,7 @@ def facts(captured: Store, session_id: str) -> Facts:
         *(Call.completion_tokens, Call.policy_version, Call.trainable),
     )
     found = Facts()
+    versions: list[int] = []
     with captured.database.read.connect() as connection:
         for row in connection.execute(sa.select(*columns).where(Call.session_id == session_id).order_by(Call.seq)):
             found.calls += 1
@@ -134,11 +135,11 @@ def facts(captured: Store, session_id: str) -> Facts:
                 found.captured += bool(row.completion_tokens)
                 found.tokens += row.completion_tokens or 0
             if row.policy_version is not None:
-                found.policy_min = min(row.policy_version, found.policy_min or row.policy_version)
-                found.policy_max = max(row.policy_version, found.policy_max or row.policy_version)
+                versions.append(row.policy_version)
             if row.kind == "turn":
                 failed = row.status == "error" and (row.http_status or 500) >= 500
                 found.broken = f"{row.http_status}: {row.error}" if failed else None
+    found.policy_min, found.policy_max = min(versions, default=None), max(versions, default=None)
     return found
 
 
