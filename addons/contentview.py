@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("polar_capture")
 
+NOT_CAPTURED = "No captured call belongs to this flow: it was no model call, was refused, or is no longer kept."
 TRAINABLE, UNTRAINABLE, FAILED = ":green_circle:", ":yellow_circle:", ":red_circle:"
 _KNOWN_PIECES = 200_000
 _RETRY_SECONDS = 30.0
@@ -238,7 +239,7 @@ class TokensView(contentviews.Contentview):
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
         calls = self._viewing.calls_of(metadata.flow)
         if not calls:
-            raise ValueError("no captured call belongs to this flow, or its tokens are no longer kept")
+            return NOT_CAPTURED
         return "\n\n".join(token_table(row, self._viewing.pieces()) for rows in calls for row in rows)
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:
@@ -256,7 +257,7 @@ class ExchangeView(contentviews.Contentview):
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
         calls = self._viewing.calls_of(metadata.flow)
         if not calls:
-            raise ValueError("no captured call belongs to this flow, or it is no longer kept")
+            return NOT_CAPTURED
         return "\n\n".join(exchange_text(rows) for rows in calls)
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:

@@ -58,6 +58,7 @@ def group_data(captured: Store, group: dict[str, Any], pieces: Pieces | None, no
                 "verdicts": _verdicts(captured, row["session_id"]),
                 "breaks": breaks,
                 "divergence": None if not place else divergence(first, turns),
+                "sampled_divergence": None if not place else sampled_divergence(first, turns),
                 "turns": [
                     {
                         "seq": turn.seq,
@@ -92,6 +93,15 @@ def divergence(first: list[Turn], other: list[Turn]) -> dict[str, Any] | None:
                 return {"turn": number, "part": part, "at": same}
     shorter = min(len(first), len(other))
     return {"turn": shorter, "part": "end", "at": 0} if len(first) != len(other) else None
+
+
+def sampled_divergence(first: list[Turn], other: list[Turn]) -> dict[str, int] | None:
+    """Where the policy first sampled something else, whatever the prompts were: {turn, at}; None where it never did."""
+    for number, (a, b) in enumerate(zip(first, other, strict=False)):
+        same = common_prefix(a.sampled, b.sampled)
+        if same < max(len(a.sampled), len(b.sampled)):
+            return {"turn": number, "at": same}
+    return None
 
 
 def _turns(captured: Store, session_id: str) -> tuple[list[Turn], list[str]]:

@@ -22,19 +22,23 @@
     const found = member.divergence;
     if (!found) return "none";
     if (found.part === "end") return `one ends before turn ${found.turn + 1}`;
-    return `turn ${found.turn + 1}, ${found.part} token ${number(found.at)}`;
+    const sampled = member.sampled_divergence;
+    const first = `turn ${found.turn + 1}, ${found.part} token ${number(found.at)}`;
+    if (found.part !== "prompt") return first;
+    return first + (sampled ? `; sampled: turn ${sampled.turn + 1}, token ${number(sampled.at)}` : "; sampled the same");
   }
 
   function turnView(member, turn, place) {
     const found = member.divergence;
     const parted = found && found.turn === place;
+    const sampled = member.sampled_divergence;
     const ids = new Int32Array(bytesOf(turn.sampled).buffer);
     const logprobs = turn.logprobs === null ? null : new Float32Array(bytesOf(turn.logprobs).buffer);
     const texts = pieces(ids, 0, ids.length);
     const view = el("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": `turn ${place + 1}: ${ids.length} sampled tokens` });
     const draw = (from, to) => {
       for (let at = from; at < to; at++) {
-        const first = parted && found.part === "sampled" && found.at === at;
+        const first = sampled && sampled.turn === place && sampled.at === at;
         const mark = el("span", { class: `t s b${logprobs ? binOf(logprobs[at]) : "x"}${turn.why ? " m" : ""}${first ? " differs" : ""}`, "data-at": at });
         mark.textContent = visible(texts[at]).replaceAll("\n", "\u21b5\n") || "\u2205";
         view.append(mark);

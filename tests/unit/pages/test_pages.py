@@ -15,7 +15,7 @@ from polar_capture.cli import main
 from polar_capture.outcomes import Break, Reason
 from polar_capture.pages.document import document, inert_json
 from polar_capture.pages.echoes import differences
-from polar_capture.pages.group import Turn, divergence
+from polar_capture.pages.group import Turn, divergence, sampled_divergence
 from polar_capture.pages.messages import MessageTable
 from polar_capture.pages.packing import vocabulary
 from polar_capture.pages.session import session_data
@@ -144,6 +144,12 @@ def turn(prompt: list[int], sampled: list[int]) -> Turn:
 )
 def test_the_first_divergence_is_found(other: list[Turn], found: dict | None):
     assert divergence([turn([1, 2], [3, 4]), turn([1, 2, 3, 4], [5])], other) == found
+
+
+def test_what_was_sampled_is_compared_whatever_the_prompts_were():
+    first = [turn([1, 2], [3, 4]), turn([1, 2, 3, 4], [5])]
+    assert sampled_divergence(first, [turn([9], [3, 4]), turn([8], [5, 6])]) == {"turn": 1, "at": 1}
+    assert sampled_divergence(first, [turn([9], [3, 4])]) is None
 
 
 def test_show_writes_a_page_and_says_where(tmp_path: Path):
