@@ -21,6 +21,9 @@ ANONYMOUS = "sub:conversation"
 _VAGUE = ("qwen-code",)
 """Harnesses whose "main" only says that it is no sub-agent: their own helpers carry it as well."""
 
+_TITLES = {"opencode": "title generator"}
+"""Harness → words in the instructions of its title calls, which nothing else tells apart."""
+
 _NAME_THEIR_SESSION = ("claude-code", "codex", "opencode", "qwen-code")
 """Harnesses whose calls all carry one session id of their own, sub-agents' included."""
 
@@ -104,6 +107,9 @@ class Family(msgspec.Struct):
             if known is not None and known.agent.startswith("sub:"):
                 return Place(known.agent, kind)
             return Place(self._by_opening(opening, "sub:") or _sub(call_id), kind)
+        title = _TITLES.get(hints.harness or "")
+        if hints.agent is None and title and not chat.tools and title in _instructions(chat)[:400]:
+            return Place("aux:title", "side")
         if hints.agent is not None and not (hints.agent == MAIN and hints.harness in _VAGUE):
             return Place(hints.agent, kind)
         found = self.openings.get(opening)
@@ -146,8 +152,11 @@ def _opening(chat: ChatRequest) -> int:
 
     Only the head of the instructions counts: harnesses put the date and the folder's state further down.
     """
-    system = next((text_of(m.content) for m in chat.messages if m.role == "system"), "")
-    return hash((system[:400], bool(chat.tools)))
+    return hash((_instructions(chat)[:400], bool(chat.tools)))
+
+
+def _instructions(chat: ChatRequest) -> str:
+    return next((text_of(message.content) for message in chat.messages if message.role == "system"), "")
 
 
 def _user_turn(call_id: str, hints: Told, messages: Sequence[Message], known: Place | None) -> str:

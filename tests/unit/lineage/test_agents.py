@@ -84,6 +84,13 @@ def test_an_old_history_under_new_instructions_is_a_helpers() -> None:
     assert (place.agent, place.kind) == ("aux:helper", "side")
 
 
+def test_opencodes_title_is_told_by_its_instructions() -> None:
+    session = Session("opencode")
+    title = chat("You are a title generator. You output only a title.", tools=False)
+    assert session.call(request=title, harness="opencode", session="o")[1].agent == "aux:title"
+    assert session.call(harness="opencode", session="o")[1].agent == "main"
+
+
 def test_anonymous_subagents_are_told_apart_by_their_history() -> None:
     session = Session("copilot")
     session.call(harness="copilot")
