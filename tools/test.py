@@ -46,7 +46,7 @@ class Stage:
 
 STAGES = [
     Stage("lint"),
-    Stage("unit", arguments=("--timeout=120",)),
+    Stage("unit", arguments=("-n", "2", "--dist", "loadfile", "--timeout=300")),
     Stage("sdk", arguments=("--timeout=180",)),
     Stage("engine", needs_engine=True, arguments=("--timeout=300",)),
     Stage("harness", needs_engine=True, arguments=("--timeout=600",), timeout=2400),
