@@ -57,7 +57,7 @@ class Family(msgspec.Struct):
     places: dict[str, Place] = {}
     """By call id."""
     openings: dict[int, str] = {}
-    """How a conversation opens → whose it is."""
+    """How a conversation opens, roughly and exactly → whose it is."""
     heard: str | None = None
     """The harness that the first call named."""
     own: dict[str, str] = {}
@@ -80,7 +80,8 @@ class Family(msgspec.Struct):
             place = self._of_session(call_id, hints, chat, known, opening, harness)
         place = msgspec.structs.replace(place, user_turn=_user_turn(call_id, hints, chat.messages, known))
         if place.kind == "turn":
-            self.openings.setdefault(opening, place.agent)
+            for mark in (opening, _exact_opening(chat)):
+                self.openings.setdefault(mark, place.agent)
         if not self.begun:
             self.heard, self.begun = hints.harness, True
         if hints.session and place.kind != "nested":
@@ -106,7 +107,7 @@ class Family(msgspec.Struct):
         if hints.agent == ANONYMOUS:
             if known is not None and known.agent.startswith("sub:"):
                 return Place(known.agent, kind)
-            return Place(self._by_opening(opening, "sub:") or _sub(call_id), kind)
+            return Place(self._by_opening(_exact_opening(chat), "sub:") or _sub(call_id), kind)
         title = _TITLES.get(hints.harness or "")
         if hints.agent is None and title and not chat.tools and title in _instructions(chat)[:400]:
             return Place("aux:title", "side")
@@ -117,8 +118,9 @@ class Family(msgspec.Struct):
             return Place(known.agent if known else MAIN, kind)
         if known is not None and (found is not None or known.agent not in self.openings.values()):
             return Place(known.agent, known.kind)
-        if found is not None:
-            return Place(found, kind)
+        same = self.openings.get(_exact_opening(chat))
+        if same is not None:
+            return Place(same, kind)
         # A helper goes on with another's history under instructions of its own, or needs no tools.
         return Place("aux:helper", "side") if known is not None or not chat.tools else Place(_sub(call_id))
 
@@ -153,6 +155,11 @@ def _opening(chat: ChatRequest) -> int:
     Only the head of the instructions counts: harnesses put the date and the folder's state further down.
     """
     return hash((_instructions(chat)[:400], bool(chat.tools)))
+
+
+def _exact_opening(chat: ChatRequest) -> int:
+    """The same for a history that nothing links to an earlier one: a sub-agent may differ in its tools alone."""
+    return hash((_instructions(chat), *(tool.name for tool in chat.tools)))
 
 
 def _instructions(chat: ChatRequest) -> str:

@@ -84,6 +84,15 @@ def test_an_old_history_under_new_instructions_is_a_helpers() -> None:
     assert (place.agent, place.kind) == ("aux:helper", "side")
 
 
+def test_a_subagent_may_differ_in_its_tools_alone() -> None:
+    session = Session("openhands")
+    main, _ = session.call()
+    other = ChatRequest(messages=chat().messages, tools=[Tool("bash"), Tool("task")])
+    sub, place = session.call(request=other)
+    assert place.agent == f"sub:{sub[-12:]}"
+    assert session.call(main, request=other)[1].agent == "main"  # tools may change within a conversation
+
+
 def test_opencodes_title_is_told_by_its_instructions() -> None:
     session = Session("opencode")
     title = chat("You are a title generator. You output only a title.", tools=False)
