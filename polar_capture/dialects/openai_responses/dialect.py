@@ -111,7 +111,9 @@ class OpenAIResponses(Dialect):
                 asked.book,
                 minter,
                 cut=choice.finish_reason in INCOMPLETE,
-                encrypted=ENCRYPTED_REASONING in asked.include,
+                # A client that keeps its own state can only echo a thought that is sealed: Qwen Code doesn't ask for it,
+                # and would give an unsealed one back as words of the answer.
+                encrypted=ENCRYPTED_REASONING in asked.include or asked.body.get("store") is False,
                 logprobs=shown,
             )
         response = finished(asked, identifier, completion.model, output, choice.finish_reason, usage)
