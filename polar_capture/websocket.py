@@ -60,11 +60,19 @@ class _Carrier:
         try:
             async for message in self._response:
                 if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                    await self._act(self._socket.receive(message.data))
+                    await self._act(self._received(message.data))
         finally:
             if self._call is not None:
                 self._call.cancel()
                 await asyncio.wait({self._call})
+
+    def _received(self, frame: str | bytes) -> list[Action]:
+        try:
+            return self._socket.receive(frame)
+        except Exception:
+            log.exception("a fault of ours on a frame of a WebSocket")
+            self._gateway.counts["internal_errors"] += 1
+            return self._socket.fail(Fault(FaultKind.INTERNAL, "polar_capture failed on this frame"))
 
     async def _act(self, actions: list[Action]) -> None:
         for action in actions:

@@ -6,7 +6,7 @@ from typing import Any
 
 from polar_capture.chat import Content, MediaPart, Part, TextPart
 from polar_capture.dialects.fidelity import unmapped_in
-from polar_capture.dialects.json_body import an_array, an_object, text, wrong_type
+from polar_capture.dialects.json_body import an_array, an_object, text, text_or_none, wrong_type
 from polar_capture.dialects.openai_responses import fields
 
 _TEXT = {"input_text", "output_text", "text", "summary_text", "reasoning_text"}
@@ -57,7 +57,7 @@ def read_part(value: Any, param: str, omitted: list[str]) -> Part:
     if isinstance(value, str):
         return TextPart(value)
     part = an_object(value, param)
-    kind = part.get("type")
+    kind = text_or_none(part.get("type"), f"{param}.type")
     omitted += unmapped_in(part, fields.PART, f"$.{param}")
     if kind in _TEXT:
         return TextPart(text(part.get("text"), f"{param}.text"))
@@ -72,7 +72,7 @@ def read_part(value: Any, param: str, omitted: list[str]) -> Part:
     plain = _text_of(part, param)
     if plain is not None:
         return TextPart(plain)
-    return _omit(f"{kind} content" if isinstance(kind, str) else "content", param, omitted)
+    return _omit(f"{kind} content" if kind else "content", param, omitted)
 
 
 def _image(part: dict[str, Any], param: str, omitted: list[str]) -> Part:
