@@ -114,18 +114,28 @@ class Attempt:
         """The evaluation of a session that has ended, and its reward on record."""
         self._moved("evaluate")
         try:
-            if note.error is None:
-                for name, one in (await self._judgements()).items():
-                    row = {"name": name, "value": one.value, "source": "rollout", "comment": one.comment}
-                    await self._told(self._control.give_reward, self.session, row)
+            judgements = await self._judgements() if note.error is None else {}
         except EvaluatorFault as fault:
             await self._note(note := msgspec.structs.replace(note, error=str(fault)))
             return await self._result(status, note)  # its stage stays: the next start judges again
-        note = msgspec.structs.replace(note, stage="done", seconds=time.monotonic() - self.started)
+        # A sample of which nothing was captured is missing still, and is made anew by the next start.
+        stage: Stage = "done" if note.error is None else "run"
+        note = msgspec.structs.replace(note, stage=stage, seconds=time.monotonic() - self.started)
+        recording = asyncio.ensure_future(self._record(judgements, note))
+        try:
+            await asyncio.shield(recording)
+        except asyncio.CancelledError:
+            await recording  # a reward without its note would be given a second time by the next start
+            raise
+        return await self._result(status, note)
+
+    async def _record(self, judgements: dict[str, Judgement], note: Note) -> None:
+        for name, one in judgements.items():
+            row = {"name": name, "value": one.value, "source": "rollout", "comment": one.comment}
+            await self._told(self._control.give_reward, self.session, row)
         await self._note(note)
         if not self.place.keep:
             await asyncio.to_thread(self.folders.remove)
-        return await self._result(status, note)
 
     async def abandon(self, why: str) -> None:
         """Take the session out of its group; the calls that it has stay on record."""

@@ -232,13 +232,14 @@ def test_ctrl_c_leaves_no_process_and_the_next_start_goes_on():
         assert "goes on from here" in errors
         assert processes(str(stage.folder)) == []
         assert processes("sleep 975") == []
-        finished = stage.count("sessions WHERE status = 'completed'")
+        finished = stage.count("rewards")
         assert 3 <= finished < 16
         done = stage.run("--samples", "4", "--parallel", "3")
         assert done.returncode == 0, done.stderr
         assert f"{finished} from an earlier start" in done.stderr
         groups = stage.rows("SELECT group_id, count(*) AS n FROM sessions WHERE status = 'completed' GROUP BY 1")
         assert [row["n"] for row in groups] == [4, 4, 4, 4]
+        assert stage.count("rewards") == 16
 
 
 def test_a_killed_rollout_leaves_no_process_either():
