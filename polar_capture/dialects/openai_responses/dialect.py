@@ -111,8 +111,8 @@ class OpenAIResponses(Dialect):
                 asked.book,
                 minter,
                 cut=choice.finish_reason in INCOMPLETE,
-                # A client that keeps its own state can only echo a thought that is sealed: Qwen Code doesn't ask for it,
-                # and would give an unsealed one back as words of the answer.
+                # A client that keeps its own state can only echo a thought that is sealed: Qwen Code doesn't ask for
+                # that, and would give an unsealed one back as words of the answer.
                 encrypted=ENCRYPTED_REASONING in asked.include or asked.body.get("store") is False,
                 logprobs=shown,
             )
