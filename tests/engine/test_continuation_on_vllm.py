@@ -53,6 +53,10 @@ class Texts:
     def of(self, ids: list[int]) -> str:
         return requests.post(f"{self._url}/detokenize", json={"tokens": ids}, timeout=30).json()["prompt"]
 
+    def ids(self, text: str) -> list[int]:
+        body = {"prompt": text, "add_special_tokens": False}
+        return requests.post(f"{self._url}/tokenize", json=body, timeout=30).json()["tokens"]
+
     def plain(self, row: dict[str, Any]) -> str:
         """The template's own render of what a call was asked."""
         sent = json.loads(row["chat_request"])
@@ -89,7 +93,10 @@ async def rows_of(running: Proxy, sessions: list[str]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("template", EXPECTED)
 async def test_every_turn_of_an_unedited_history_is_continued_or_says_why_not(roles: Running, template: str):
     # The markers of GLM's kind are none that the driver model has learned to say: they are made likely.
-    bias = {"logit_bias": {"2": -100, "1538": 9, "1540": 9}} if template == "roles" else {}
+    bias: dict[str, Any] = {}
+    if template == "roles":
+        (end,), (user,), (result,) = map(Texts(roles.url).ids, ("<|im_end|>", "<|user|>", "<|observation|>"))
+        bias = {"logit_bias": {str(end): -100, str(user): 9, str(result): 9}}
     async with served_with(roles.url, template) as url, proxy(url) as running:
         sessions = await conversations(running, 16, turns=5, **bias)
         rows = await rows_of(running, sessions)
@@ -166,8 +173,7 @@ async def test_what_is_merged_across_a_dropped_thought_is_only_true_with_continu
     merged = first["prompt_ids"] + first["completion_ids"]
     text = Texts(roles.url).of(second["prompt_ids"])
     question = text[text.rindex("<|im_start|>user") :]
-    tail = requests.post(f"{roles.url}/tokenize", json={"prompt": "\n" + question, "add_special_tokens": False}).json()
-    merged += tail["tokens"] + second["completion_ids"]
+    merged += Texts(roles.url).ids("\n" + question) + second["completion_ids"]
     scores = await asyncio.to_thread(Scorer(roles.url).logprobs, merged)
     difference = np.abs(scores[-len(second["logprobs"]) :] - np.array(second["logprobs"])).max()
     if continuation == "auto":
