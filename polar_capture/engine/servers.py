@@ -152,7 +152,7 @@ class Servers:
 
 def _unchecked(upstream: Upstream, error: Exception) -> None:
     upstream.checked = True  # asked no more: it has answered
-    log.error("engine %s failed its check; each call is checked by itself: %s", upstream.url, error)
+    log.warning("engine %s failed its check; each call is checked by itself: %s", upstream.url, error)
 
 
 def _field(reply: Reply, name: str, kind: type[T]) -> T:

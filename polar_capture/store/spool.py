@@ -134,7 +134,8 @@ class SpoolFile:
     def _frames(self, offset: int) -> Iterator[tuple[bytes, int]]:
         while offset + _FRAME.size <= self._end:
             length, crc = _FRAME.unpack(os.pread(self._descriptor, _FRAME.size, offset))
-            if length > _MAX_ENTRY or offset + _FRAME.size + length > self._end:
+            # A file system may fill a torn end with zeros, which would read as empty entries for ever.
+            if not 0 < length <= _MAX_ENTRY or offset + _FRAME.size + length > self._end:
                 return
             payload = os.pread(self._descriptor, length, offset + _FRAME.size)
             if len(payload) != length or zlib.crc32(payload) != crc:

@@ -20,7 +20,7 @@ from tests.postgres import PostgresServer, new_database, shared_server
 from tests.unit.store.build import assert_equal, call, chain, write
 
 
-@given(st.lists(st.lists(st.binary(max_size=50), max_size=4), max_size=6), st.data())
+@given(st.lists(st.lists(st.binary(min_size=1, max_size=50), max_size=4), max_size=6), st.data())
 def test_whatever_is_torn_off_the_end_what_stands_before_it_is_kept(tmp_path_factory, groups, data):
     folder = SpoolFolder(tmp_path_factory.mktemp("spool"), "polar.db")
     file = folder.create()
@@ -30,7 +30,7 @@ def test_whatever_is_torn_off_the_end_what_stands_before_it_is_kept(tmp_path_fac
     entries = [entry for group in groups for entry in group]
     whole = file.path.read_bytes()
     kept = data.draw(st.integers(0, len(whole)))
-    torn = data.draw(st.sampled_from([b"", b"\x00" * 5, b"\xff" * 40])) if kept >= len(MAGIC) else b""
+    torn = data.draw(st.sampled_from([b"", b"\x00" * 5, b"\x00" * 64, b"\xff" * 40])) if kept >= len(MAGIC) else b""
     file.path.write_bytes(whole[:kept] + torn)
     (again,) = folder.orphans()
     found, _ = again.peek(1000)
