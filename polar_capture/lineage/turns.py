@@ -143,8 +143,8 @@ def _content_key(message: Message) -> str:
 
 
 def _value(arguments: str) -> Any:
-    """The JSON value of an argument string; the string itself where it is none. Numbers compare by value (1.0 is 1), and
-    no arguments at all are an empty object: that is how a client says them back."""
+    """The JSON value of an argument string; the string itself where it is none. Numbers compare by value (1.0 is 1),
+    and no arguments at all are an empty object: that is how a client says them back."""
     if arguments.strip() in ("", "null"):
         return {}
     try:

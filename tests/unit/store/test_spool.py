@@ -19,7 +19,6 @@ from polar_capture.store.upkeep import check
 from tests.postgres import PostgresServer, new_database, shared_server
 from tests.unit.store.build import assert_equal, call, chain, write
 
-
 # Each entry ends in a byte that no torn end has, so that garbage never happens to complete what was cut.
 ENTRY = st.binary(max_size=50).map(lambda payload: payload + b".")
 
