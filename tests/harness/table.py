@@ -6,6 +6,7 @@ anew. `--quick` leaves out the silence, which takes six minutes (for all togethe
 
 import argparse
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from polar_capture.harnesses.install import cache_folder
 from tests.harness import scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
+os.environ.setdefault("POLAR_CACHE", str(ROOT / ".cache"))  # as make has it
 KEPT = cache_folder() / "reports" / "harnesses.json"
 START, END = "<!-- harness table: python -m tests.harness.table -->", "<!-- end of harness table -->"
 COLUMNS = (
@@ -122,6 +124,8 @@ def main() -> None:
     for thread in threads:
         thread.join()
     keep(rows)
+    if not rows:
+        raise SystemExit(f"no runs are kept in {KEPT}: leave out --no-run")
     put_into(ROOT / "README.md", render([rows[name] for name in scenarios.ALL if name in rows]))
 
 
