@@ -40,7 +40,15 @@ def seen(harness: str) -> dict[str, str]:
     links = scenarios.chained(turns)
     broken = [number for number, exact in enumerate(links, 2) if not exact]
     resumed = found.second is not None and broken == [len(turns)]
-    chain = "yes" if not broken else "until resumed" if resumed else f"breaks at turn {broken[0]}"
+    chain = (
+        "only one turn"
+        if not links
+        else "yes"
+        if not broken
+        else "until resumed"
+        if resumed
+        else f"breaks at turn {broken[0]}"
+    )
     good = found.first.status == 0 and found.first.proof == scenarios.PROOF and ran.status == 0
     return {
         "harness": presets.get(harness).title,
@@ -65,7 +73,7 @@ def _subagent(harness: str) -> str:
 
 def _compacts(harness: str) -> str:
     if harness == "aider":
-        return "no"
+        return "not run"
     ran = scenarios.overflow(harness)
     if ran.status == 0 and ran.proof == "first\n" and ran.calls[-1]["status"] == "ok":
         return "when refused"
