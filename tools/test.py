@@ -51,6 +51,8 @@ STAGES = [
     Stage("engine", needs_engine=True, arguments=("--timeout=300",)),
     Stage("harness", needs_engine=True, arguments=("--timeout=600",), timeout=2400),
     Stage("crash", needs_engine=True, arguments=("--timeout=600",)),
+    Stage("browser", arguments=("--timeout=180",)),
+    Stage("notebooks", arguments=("--timeout=240",)),
     Stage("rollout", needs_engine=True, arguments=("--timeout=900",), timeout=2400),
 ]
 
