@@ -1,8 +1,9 @@
-"""A session shaped like Claude Code's: 60 turns that grow from about 15,000 to 120,000 prompt tokens, bodies up to 0.5 MB.
+"""A session shaped like Claude Code's: 60 turns that grow from about 15,000 to 120,000 prompt tokens, bodies up to
+0.5 MB.
 
-Texts are pieces of Python's own library; token ids are hashes of word pieces, spread over 150,000. What makes it Claude-shaped: the
-billing line that changes on each request, the cache mark that moves to the last message, 30 KB of system prompt and 16 tools
-repeated each time, tool results of about 5 KB.
+Texts are pieces of Python's own library; token ids are hashes of word pieces, spread over 150,000. What makes it
+Claude-shaped: the billing line that changes on each request, the cache mark that moves to the last message, 30 KB of
+system prompt and 16 tools repeated each time, tool results of about 5 KB.
 """
 
 import json
