@@ -1,7 +1,7 @@
 """The chain state of a session: what was sampled in it before, and what a new call continues."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +23,8 @@ from polar_capture.store.codec import as_int32
 from polar_capture.store.records import StoreUnavailable
 
 T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class ChainTurn(msgspec.Struct, frozen=True):
@@ -95,24 +97,33 @@ class Chains:
             for identifier in reversed(ids):
                 if state.turns.call_of(identifier):
                     return state.id
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reader, self._source.session_of, ids)
+        return await self._ask(self._source.session_of, ids)
 
     async def context(self, call_id: str) -> Context | None:
-        """What a recorded call ended with, for the call that continues it; None where the store does not know it."""
-        return await asyncio.get_running_loop().run_in_executor(self._reader, self._source.context, call_id)
+        """What a recorded call ended with, for the call that continues it; None where the store does not know it, or
+        is away."""
+        try:
+            return await self._ask(self._source.context, call_id)
+        except CallError:
+            return None
 
     async def run(self, steps: Lookup[T]) -> T:
         """Carry out a dialect's lookups in the store. Raises what the dialect raises (CallError)."""
         found: StoredTurn | None = None
-        loop = asyncio.get_running_loop()
         while True:
             try:
                 wanted = steps.send(found)
             except StopIteration as done:
                 return done.value
             known = wanted not in self._forgotten
-            found = await loop.run_in_executor(self._reader, self._source.stored, wanted) if known else None
+            found = await self._ask(self._source.stored, wanted) if known else None
+
+    async def _ask(self, read: Callable[[A], R], wanted: A) -> R:
+        """One read in the reader's thread. Raises CallError where the database does not answer."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._reader, read, wanted)
+        except StoreUnavailable as error:
+            raise CallError(Fault(FaultKind.UNAVAILABLE, f"the store is away: {error}", retry_after="5")) from error
 
     def forget(self, minted_id: str) -> None:
         """Answer no lookup of this id any more, also while the deletion waits in the spool."""

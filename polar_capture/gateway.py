@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import uuid_utils
 
 from polar_capture import call as calls
-from polar_capture import chains, sessions
+from polar_capture import chains
+from polar_capture.attribution import Attribution
 from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
 from polar_capture.chat import ChatRequest
@@ -22,14 +23,14 @@ from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
 from polar_capture.lineage.prefix import Fingerprint
 from polar_capture.origin import Origin
-from polar_capture.outcomes import Reason, Warning
+from polar_capture.outcomes import Reason
 from polar_capture.placement import place
 from polar_capture.policy import Policy
 from polar_capture.retries import Attempt, Retries, key_of
 from polar_capture.rules import Rules
 from polar_capture.session_limits import LimitEngine
-from polar_capture.sessions import Carrier, Claims, SessionState
-from polar_capture.store.records import CallRecord, Recorder, SessionRecord, StoreUnavailable
+from polar_capture.sessions import Carrier, SessionState
+from polar_capture.store.records import CallRecord, Recorder, StoreUnavailable
 from polar_capture.told_usage import ToldUsage
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Gateway:
         self.websockets = websockets
         self.running = 0
         self._retries = Retries()
-        self._strict = strict_sessions
+        self._attribution = Attribution(chain_states, recorder, strict=strict_sessions)
         self._rules = rules or Rules()
         self._other_engines = other_engines or {}
         self._breaker = breaker or OverflowBreaker()
@@ -113,7 +114,7 @@ class Gateway:
         self, dialect: Dialect, parsed: ParsedCall, wire: WireRequest, origin: Origin, started_at: float
     ) -> Attempt:
         """The same for a request that is understood and resolved already (one frame of a WebSocket)."""
-        named = await self._name(parsed, wire, origin)
+        named = await self._attribution.name(parsed, wire, origin)
         session = await self.chains.open(named.session_id)
         key = key_of(session.id, dialect.name, parsed)
         repeated = self._retries.find(key, parsed.hints.attempt)
@@ -197,7 +198,7 @@ class Gateway:
     async def count(self, dialect: Dialect, route: Route, wire: WireRequest, origin: Origin) -> tuple[ParsedCall, int]:
         """The exact size of a prompt, by the engine's own tokenizer, with sampled turns put back as a call would."""
         parsed = await self.chains.run(dialect.resolve(dialect.parse(wire, route)))
-        named = await self._name(parsed, wire, origin)
+        named = await self._attribution.name(parsed, wire, origin)
         state = self.chains.table.get(named.session_id) or SessionState(named.session_id)
         tokens = await self.engine.count(chains.restore(state, parsed.chat)[0])
         return parsed, self._told.tokens(tokens, self.engine.models())
@@ -241,31 +242,6 @@ class Gateway:
 
     # --- the steps, in order ---------------------------------------------------------------------------------------
 
-    async def _name(self, parsed: ParsedCall, wire: WireRequest, origin: Origin) -> sessions.Named:
-        claims = Claims(
-            proxy_user=origin.proxy_user,
-            header=wire.headers.get("x-polar-session"),
-            gateway_path=origin.gateway_path,
-            gateway_key=origin.gateway_key,
-            harness=parsed.hints.session,
-            connection=origin.connection,
-        )
-        named = sessions.name(claims)
-        if named.carrier in (Carrier.HARNESS, Carrier.CONNECTION):
-            echoed = [i for message in parsed.chat.messages for i in message.echo]
-            minted_in = await self.chains.session_of_ids(echoed) if echoed else None
-            if minted_in is not None:
-                return sessions.Named(minted_in, Carrier.MINTED_ID)
-        if named.carrier is Carrier.CONNECTION and self._strict:
-            raise CallError(
-                Fault(
-                    FaultKind.PERMISSION,
-                    "no session named this call and the proxy runs with --strict-sessions: set "
-                    "HTTPS_PROXY=http://SESSION@HOST:PORT or the header x-polar-session",
-                )
-            )
-        return named
-
     def _begin(
         self,
         dialect: Dialect,
@@ -291,31 +267,8 @@ class Gateway:
             kind=parsed.hints.kind or "turn",
             late=session.ended,
         )
-        self._announce(call, carrier)
+        self._attribution.announce(call, carrier)
         return call
-
-    def _announce(self, call: Call, carrier: Carrier) -> None:
-        """Make sure that the session's row is there before the call's."""
-        hints, session = call.parsed.hints, call.session
-        if carrier is Carrier.CONNECTION:
-            call.warnings = [*call.warnings, Warning.UNATTRIBUTED]
-            log.warning("a call of no known session goes to %s: name one in HTTPS_PROXY=http://SESSION@…", session.id)
-        if call.parsed.unmapped:
-            call.warnings = [*call.warnings, Warning.UNMAPPED_FIELDS]
-        learned = hints.harness is not None and session.harness is None
-        if learned:
-            session.harness = hints.harness
-        if not session.known or learned:
-            session.known = True
-            self.recorder.session(
-                SessionRecord(
-                    session.id,
-                    started_at=call.started_at,
-                    harness=hints.harness,
-                    harness_version=hints.harness_version,
-                )
-            )
-        session.last_call_at = call.started_at
 
     def _engine_of(self, call: Call) -> EngineClient:
         reached = call.session.budget.reached(time.time())
