@@ -79,7 +79,7 @@ class OpenAIResponses(Dialect):
     def local(self, wire: WireRequest, route: Route) -> Lookup[HttpAnswer]:
         identifier = route.params["response_id"]
         if route.name == "retrieve":
-            return (yield from stored.retrieve(identifier))
+            return (yield from stored.retrieve(identifier, wire.query))
         if route.name == "delete":
             return (yield from stored.delete(identifier))
         if route.name == "input_items":

@@ -103,9 +103,11 @@ def previous_not_found(identifier: str) -> CallError:
     return CallError(Fault(FaultKind.NOT_FOUND, message, param=PREVIOUS))
 
 
-def retrieve(identifier: str) -> Lookup[HttpAnswer]:
-    """GET /v1/responses/{id}."""
+def retrieve(identifier: str, query: Mapping[str, str]) -> Lookup[HttpAnswer]:
+    """GET /v1/responses/{id}; its stream can't be asked for again, as at OpenAI where it was no background response."""
     turn, body = yield from _stored(identifier)
+    if query.get("stream", "false") != "false":
+        raise invalid("Only background responses can be streamed again: retrieve it without 'stream'.", "stream")
     return HttpAnswer(200, msgspec.json.encode((yield from _again(turn, body))))
 
 
