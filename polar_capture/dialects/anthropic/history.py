@@ -31,6 +31,8 @@ class History:
         self._blocks = BlockReader(deferred, unmapped)
         self._unmapped = unmapped
         self._output_config = output_config
+        self._calls: set[str] = set()
+        self._behind_calls = 0
 
     def read(self, value: Any) -> None:
         """Read the whole array. Raises CallError."""
@@ -45,6 +47,9 @@ class History:
                 self._user(content, (*path, "content"))
             elif role == "assistant":
                 self._assistant(content, (*path, "content"))
+                if self.messages and self.messages[-1].role == "assistant":
+                    self._calls = {call.id for call in self.messages[-1].tool_calls}
+                    self._behind_calls = len(self.messages)
             elif role == "system":
                 self._system(content, (*path, "content"))
             else:
@@ -128,15 +133,10 @@ class History:
     def _place(self, identifier: str) -> int:
         """Where the result of this call belongs: behind the last assistant message and the results already there. A
         result that answers none of its calls stays where the client put it."""
-        messages = self.messages
-        at = len(messages)
-        while at and messages[at - 1].role in ("user", "system"):
-            at -= 1
-        asking = at
-        while asking and messages[asking - 1].role == "tool":
-            asking -= 1
-        calls = messages[asking - 1].tool_calls if asking else []
-        return at if any(call.id == identifier for call in calls) else len(messages)
+        if identifier not in self._calls:
+            return len(self.messages)
+        self._behind_calls += 1
+        return self._behind_calls - 1
 
     def _assistant(self, content: Any, path: Path) -> None:
         if isinstance(content, str):

@@ -29,7 +29,7 @@ class Conversation:
         self.messages: list[Message] = []
         self.unmapped: list[str] = []
         self._calls = 0
-        self._open: list[ToolCall] = []
+        self._open: dict[str, ToolCall] = {}
 
     def read_system(self, value: Any) -> None:
         """The system instruction: a content, a part, or a bare text."""
@@ -86,7 +86,7 @@ class Conversation:
         turn = last if last is not None and last.role == "assistant" else Message("assistant")
         if turn is not last:
             turn.tool_calls, turn.echo = [], []
-            self._open = []
+            self._open = {}
             self.messages.append(turn)
         for index, item in enumerate(parts):
             at = f"{param}[{index}]"
@@ -116,7 +116,7 @@ class Conversation:
         made = ToolCall(call_id or f"call_{self._calls}", text(call.get("name"), f"{param}.name"), arguments)
         self._calls += 1
         turn.tool_calls.append(made)
-        self._open.append(made)
+        self._open[made.id] = made
 
     def _result(self, value: Any, param: str) -> None:
         result = named(value, param)
@@ -131,12 +131,11 @@ class Conversation:
 
     def _answered(self, call_id: str | None, name: str) -> str:
         """The id of the call that a result answers."""
-        for fits in (lambda call: call.id == call_id, lambda call: call.name == name):
-            for call in self._open:
-                if fits(call):
-                    self._open.remove(call)
-                    return call.id
-        return call_id or "call_unknown"
+        found = self._open.get(call_id or "") or next((c for c in self._open.values() if c.name == name), None)
+        if found is None:
+            return call_id or "call_unknown"
+        del self._open[found.id]
+        return found.id
 
     def _part(self, item: Any, param: str) -> dict[str, Any]:
         if isinstance(item, str):

@@ -106,6 +106,7 @@ def _file(part: dict[str, Any], param: str, omitted: list[str]) -> Part:
 
 
 def _omit(what: str, param: str, omitted: list[str]) -> TextPart:
-    # The whole part is named, so none of its fields is.
-    omitted[:] = [path for path in omitted if not path.startswith(f"$.{param}.")] + [f"$.{param}"]
+    while omitted and omitted[-1].startswith(f"$.{param}."):
+        omitted.pop()  # the whole part is named, so none of its fields is
+    omitted.append(f"$.{param}")
     return TextPart(f"[{what} omitted]")
