@@ -22,8 +22,6 @@ MESSAGES: list[dict[str, Any]] = [
     },
 ]
 CALLS = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(MANY)]
-    {"id": f"c{number}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for number in range(MANY)
-]
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": [{"type": "file", "file": {}}] * MANY},
     {"role": "assistant", "content": None, "tool_calls": CALLS},
