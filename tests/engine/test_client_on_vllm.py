@@ -184,6 +184,9 @@ async def test_o_req_chat_05_replayed_arguments_of_every_kind_are_taken(engine, 
 )
 async def test_every_tool_choice_is_taken(engine, choice):
     request = calling()
+    # Strict and finite: a call that is forced on a tiny model would else be any JSON, for as long as it likes.
+    schema = {"type": "object", "properties": {"command": {"enum": ["ls", "pwd"]}}, "required": ["command"]}
+    request.tools = [Tool("bash", "Run a command.", {**schema, "additionalProperties": False}, strict=True)]
     request.tool_choice = choice
     generation = await engine.generate(request)
     answer = generation.completion.choices[0]
