@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from polar_capture.harnesses import presets, versions
 from tests.harness.scenarios import REFERENCE
 
 
@@ -19,3 +20,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Install what the chosen tests start, once and with this shell's own settings for the registries: the tests' clean
+    environment has none of them."""
+    if session.config.option.collectonly:
+        return
+    wanted = {
+        item.callspec.params["harness"]
+        for item in session.items
+        if getattr(item, "callspec", None) and "harness" in item.callspec.params
+    } | {"codex" for item in session.items if "codex" in item.name}
+    for name in sorted(wanted):
+        preset = presets.get(name)
+        versions.install(preset, versions.chosen(preset))
