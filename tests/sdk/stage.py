@@ -36,15 +36,17 @@ class Stage:
     def via(self, session: str) -> str:
         return self.proxy.replace("://", f"://{session}:@")
 
-    def calls(self, session: str, count: int = 1) -> list[dict[str, Any]]:
-        """The rows of a session, once there are `count` of them and all have been delivered or given up."""
+    def calls(self, session: str, count: int = 1, *, settled: bool = True) -> list[dict[str, Any]]:
+        """The rows of a session, once there are `count` of them and (`settled`) all are delivered or given up. Of an
+        answer on a WebSocket only the next frame tells that."""
 
         def read() -> list[dict[str, Any]]:
             with stores.open(self._database, create=False) as store:
                 return [store.call(row["id"]) for row in store.calls(session)]
 
         def whole(rows: list[dict[str, Any]]) -> bool:
-            return len(rows) >= count and all(row["delivered"] is not None or row["status"] == "error" for row in rows)
+            known = all(row["delivered"] is not None or row["status"] == "error" for row in rows)
+            return len(rows) >= count and (known or not settled)
 
         return _when(read, whole)
 

@@ -37,7 +37,7 @@ def test_two_turns_over_one_connection(stage: Stage) -> None:
         connection.response.create(model="gpt-9", input=result, tools=[LS], previous_response_id=first.id)
         second, _ = _answer(connection)
         assert second.output_text == "Hello there."
-    older, newer = stage.calls("ws-sync", 0)
+    older, newer = stage.calls("ws-sync", 2, settled=False)
     assert newer["parent_call_id"] == older["id"]
     assert (older["status"], newer["status"]) == ("ok", "ok")
     assert older["delivered"] is True, "its echo says that it has arrived"
@@ -61,7 +61,7 @@ def test_the_javascript_connection(stage: Stage, node: Node) -> None:
     result = node.run({"job": "socket", "session": "ws-js", "inputs": inputs})
     first, second = result["answers"]
     assert (first["text"], first["thinking"], second["text"]) == (TEXT, THOUGHTS, "Hello there.")
-    older, newer = stage.calls("ws-js", 0)
+    older, newer = stage.calls("ws-js", 2, settled=False)
     assert newer["parent_call_id"] == older["id"]
 
 
