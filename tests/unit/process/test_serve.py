@@ -42,7 +42,7 @@ def test_sigterm_drains_what_runs_and_refuses_what_is_new(tmp_path: Path):
         assert refused.status_code in (429, 503)
         assert refused.json()["error"]["message"]
         asking.join()
-        assert proxy.stop() == 0
+        assert proxy.process.wait(60) == 0
     assert answers[0].json()["content"][0]["text"] == "At last."
     (row,) = rows(tmp_path)
     assert (row["status"], row["trainable"]) == ("ok", True)
