@@ -142,11 +142,11 @@ def test_a_postgres_killed_under_load_loses_no_turn(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 3 MB."""
+    """A file system of 96 MB: room for the turns themselves, so that only the filler makes it full."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(folder)], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("no right to mount here; tests/unit/store/test_spool.py injects the faults of a full disk")
