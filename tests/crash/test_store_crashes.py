@@ -29,7 +29,7 @@ class Load:
         command = [sys.executable, "-m", "tests.crash.load", str(url), str(spool), name, str(threads)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.seen: list[tuple[str, int, str]] = []
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
@@ -39,11 +39,13 @@ class Load:
             session, seq, call_id = line.split()
             self.seen.append((session, int(seq), call_id))
 
-    def wait_for(self, count, seconds=30):
+    def wait_for(self, count, seconds=120):
         deadline = time.monotonic() + seconds
         while len(self.seen) < count:
             assert self.process.poll() is None, self.process.stderr.read()
-            assert time.monotonic() < deadline, f"only {len(self.seen)} turns"
+            if time.monotonic() > deadline:
+                self.process.kill()
+                pytest.fail(f"only {len(self.seen)} turns in {seconds} s")
             time.sleep(0.01)
 
     def kill(self):
