@@ -64,7 +64,7 @@ class Capture:
     def load(self, loader) -> None:
         for option in addon_options.OPTIONS:
             loader.add_option(option.name, option.kind, option.default, option.help)
-        ctx.options.update(**DEFAULTS)
+        ctx.options.update_defer(**DEFAULTS)
 
     def configure(self, updated: set[str]) -> None:
         self._refused = self._complaint()

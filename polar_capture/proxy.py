@@ -10,7 +10,6 @@ import sys
 from typing import Any
 
 from mitmproxy import options
-from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.web.master import WebMaster
 from sqlalchemy.engine import make_url
 
@@ -18,6 +17,7 @@ from polar_capture import addon_options, resources
 from polar_capture.config import ServeConfig
 from polar_capture.exits import Exit
 from polar_capture.home import Home
+from polar_capture.master import ProxyMaster
 from polar_capture.ready import Ready
 
 log = logging.getLogger("polar_capture")
@@ -51,10 +51,10 @@ async def _serve(config: ServeConfig, addon: Any) -> int:
     if config.web:
         # The standard port is a wish: a second proxy on this machine takes a free one.
         port = 8081 if _port_taken("127.0.0.1", 8081) is None else _free_port()
-        master: DumpMaster | WebMaster = WebMaster(settings, with_termlog=False)
+        master: ProxyMaster | WebMaster = WebMaster(settings, with_termlog=False)
         settings.update(web_open_browser=False, web_host="127.0.0.1", web_port=port)
     else:
-        master = DumpMaster(settings, with_termlog=False, with_dumper=False)
+        master = ProxyMaster(settings)
     master.addons.add(addon)
     settings.update(**addon_options.values(config))
     loop = asyncio.get_running_loop()

@@ -11,11 +11,11 @@ from typing import Any
 
 import aiohttp
 from mitmproxy import options
-from mitmproxy.tools.dump import DumpMaster
 
 from polar_capture import addon_options, config, resources
 from polar_capture import store as stores
 from polar_capture.home import Home
+from polar_capture.master import ProxyMaster
 from polar_capture.runtime import Runtime
 
 TOKEN = "control-token-of-the-tests"
@@ -83,7 +83,7 @@ async def proxy(upstream: str, *, grace: float = 2.0, **settings: Any) -> AsyncI
             **settings,
         )
         mitm = options.Options(mode=["regular@127.0.0.1:0"], confdir=str(home.confdir))
-        master = DumpMaster(mitm, with_termlog=False, with_dumper=False)
+        master = ProxyMaster(mitm)
         addon = runpy.run_path(str(resources.addon_script()))["addons"][0]
         master.addons.add(addon)
         mitm.update(**addon_options.values(wanted))
