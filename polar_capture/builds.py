@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from polar_capture.call_rows import SessionRow, call_rows, conversation_of
 from polar_capture.samples_table import write_session
 from polar_capture.store import Store
-from polar_capture.store.models import Reward, Sample, Session
+from polar_capture.store.models import Call, Reward, Sample, Session
 from polar_capture.trajectories.advantages import GroupReport, Method, Sharing, group_advantages, share
 from polar_capture.trajectories.credit import CreditOptions, RewardRow, SessionRewards, counted, spread
 from polar_capture.trajectories.options import BuildOptions
@@ -32,6 +32,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     credit: CreditOptions = CreditOptions()
     advantage: Method = "grpo"
     sharing: Sharing = "full"
+    max_staleness: int | None = None
+    """How many versions a turn's policy may be behind `policy_version`; older turns stay in their rows as context, with
+    the reason `stale_policy`. None: any age trains."""
+    policy_version: int | None = None
+    """The version in force, as the trainer counts; None: the newest that any call in the database was sampled by."""
+
+    def __post_init__(self) -> None:
+        if self.max_staleness is not None and self.max_staleness < 0:
+            raise ValueError(f"max_staleness is {self.max_staleness}: 0 takes the version in force alone")
+        if self.policy_version is not None and self.max_staleness is None:
+            raise ValueError("policy_version is what max_staleness counts back from: give both")
+        if self.max_staleness is not None and self.options.oldest_policy is not None:
+            raise ValueError("max_staleness and oldest_policy both say how old a turn may be: give one of them")
 
 
 class BuildReport(msgspec.Struct):
@@ -70,7 +83,7 @@ def build(
 
     KeyError for a session or a group that is not in the database.
     """
-    plan = plan or Plan()
+    plan = _dated(captured, plan or Plan())
     named = _sessions(captured, session_id, group_id)
     if not named and (session_id is not None or group_id is not None):
         what = f"session {session_id}" if session_id is not None else f"group {group_id}"
@@ -86,6 +99,23 @@ def build(
             reports.append(report)
         progress(done + 1, len(scope))
     return BuildReport(reports, groups)
+
+
+def _dated(captured: Store, plan: Plan) -> Plan:
+    """The plan with its staleness as a version: turns of an older one are context."""
+    if plan.max_staleness is None:
+        return plan
+    newest = plan.policy_version
+    if newest is None:
+        with captured.database.read.connect() as connection:
+            newest = connection.execute(sa.select(sa.func.max(Call.policy_version))).scalar()
+    oldest = (newest or 0) - plan.max_staleness
+    return msgspec.structs.replace(
+        plan,
+        options=msgspec.structs.replace(plan.options, oldest_policy=oldest),
+        max_staleness=None,
+        policy_version=None,
+    )
 
 
 def _build_one(

@@ -37,7 +37,7 @@ def export(
     no sample was chosen (`samples` is 0). ConfigError for a choice that can't be made, DatabaseError for bad SQL."""
     format = registry.get(options.format)
     suspects = suspect_calls(captured)
-    chosen, left_out = choose(captured, options.choice, needs_reward=format.needs_reward, suspects=suspects)
+    selection = choose(captured, options.choice, needs_reward=format.needs_reward, suspects=suspects)
     manifest = Manifest(
         format=format.name,
         file=out.name,
@@ -45,16 +45,16 @@ def export(
         options=msgspec.to_builtins(options.choice),
         version=importlib.metadata.version("polar-capture"),
         created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        left_out=left_out,
+        left_out=selection.left_out,
     )
     exported: set[str] = set()
-    if chosen:
-        records = _records(captured, format, chosen, manifest, exported, suspects, progress)
+    if selection.chosen:
+        records = _records(captured, format, selection.chosen, manifest, exported, suspects, progress)
         first = next(records, None)
         if first is not None:
             written = files.write(out, format, _behind(first, records))
             manifest.size, manifest.sha256 = written.size, written.sha256
-    left_out_calls(captured, options.choice, chosen, exported, manifest)
+    left_out_calls(captured, options.choice, selection, exported, manifest)
     if manifest.samples:
         with files.replaced(out.with_name(out.name + ".manifest.json")) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(manifest.as_json()), indent=2) + b"\n")

@@ -17,6 +17,7 @@ class Reason(enum.StrEnum):
     SIDE = "side"  # a helper's call: title, quota probe, router
     NESTED = "nested"  # another program that the agent started
     MIXED_POLICY = "mixed_policy"  # weights changed while it was sampled
+    STALE_POLICY = "stale_policy"  # its policy is older than the build allows, or not known
     UPSTREAM_ERROR = "upstream_error"
     REDACTED = "redacted"
     MULTIMODAL_STATE_MISSING = "multimodal_state_missing"  # ids alone do not hold the images

@@ -52,12 +52,21 @@ class Chosen(msgspec.Struct):
     call_ids: list[str]
     """Calls that train in it."""
     versions_known: bool
+    idle: dict[str, str]
+    """Calls that are context only in every sample, with the reason that the build gave."""
 
 
-def choose(
-    captured: Store, choice: Choice, *, needs_reward: bool, suspects: set[str]
-) -> tuple[list[Chosen], Counter[str]]:
-    """The chosen samples, sessions and groups together, and how many others were left out for each reason."""
+class Selection(msgspec.Struct):
+    """The chosen samples, sessions and groups together; how many others were left out for each reason; and the calls
+    that the build kept as context, with its reason."""
+
+    chosen: list[Chosen]
+    left_out: Counter[str]
+    idle: dict[str, str]
+
+
+def choose(captured: Store, choice: Choice, *, needs_reward: bool, suspects: set[str]) -> Selection:
+    """ConfigError for a choice that can't be made, DatabaseError for bad SQL."""
     candidates = _candidates(captured)
     wanted = None if choice.sql is None else _ids(captured, choice.sql)
     selected = [one for one in candidates if wanted is None or one.id in wanted]
@@ -72,7 +81,8 @@ def choose(
             left_out[why] += 1
     if choice.group_size is not None:
         chosen = _even_groups(chosen, choice.group_size, left_out)
-    return chosen, left_out
+    idle = {call: why for one in candidates if one.strategy == strategy for call, why in one.idle.items()}
+    return Selection(chosen, left_out, idle)
 
 
 def _objection(
@@ -120,11 +130,13 @@ def _candidates(captured: Store) -> list[Chosen]:
 
 
 def _candidate(row: dict[str, Any]) -> Chosen:
-    trained = [one for one in map(span, row.pop("turn_spans")) if one.trained]
+    spans = [span(item) for item in row.pop("turn_spans")]
+    trained = [one for one in spans if one.trained]
     return Chosen(
         **row,
         call_ids=[one.call_id for one in trained],
         versions_known=all(one.policy_version is not None for one in trained),
+        idle={one.call_id: one.reason for one in spans if one.reason is not None},
     )
 
 
@@ -167,10 +179,11 @@ def suspect_calls(captured: Store) -> set[str]:
 
 
 def left_out_calls(
-    captured: Store, choice: Choice, chosen: Sequence[Chosen], exported: set[str], manifest: Manifest
+    captured: Store, choice: Choice, selection: Selection, exported: set[str], manifest: Manifest
 ) -> None:
     """Counts in the manifest every call that trains in no exported sample, by its reason, and the sessions without
     reward or samples: of all sessions, or where SQL chose, of those that it chose."""
+    chosen = selection.chosen
     own = {one.session_id for one in chosen}
     strategy = choice.strategy or (chosen[0].strategy if chosen else "prefix_merging")
     columns = (Call.id, Call.session_id, Call.kind, Call.reason, Call.status, Call.completion_tokens)
@@ -183,7 +196,7 @@ def left_out_calls(
                 continue
             seen.add(call.session_id)
             if call.id not in exported:
-                manifest.calls_left_out[_why(*call[2:])] += 1
+                manifest.calls_left_out[_why(*call[2:], selection.idle.get(call.id))] += 1
         manifest.incomplete_sessions = _incomplete(connection, seen)
         latest = _latest_outcomes(connection)
     manifest.sessions_not_built = len(seen - set(built))
@@ -207,9 +220,9 @@ def _incomplete(connection: sa.Connection, sessions: set[str]) -> dict[str, list
     return found
 
 
-def _why(kind: str, reason: str | None, status: str, completion_tokens: int | None) -> str:
-    if reason is not None:
-        return reason
+def _why(kind: str, reason: str | None, status: str, completion_tokens: int | None, built: str | None) -> str:
+    if reason is not None or built is not None:
+        return reason or str(built)
     if kind != "turn":
         return kind
     if status != "ok":

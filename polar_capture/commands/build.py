@@ -81,6 +81,18 @@ ADMISSIBLE = ["aborted", "late_call", "mixed_policy", "nested", "side", "undeliv
     show_default=True,
     help="Turns whose logprobs are all exactly 0 (speculative decoding).",
 )
+@click.option(
+    "--max-staleness",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Turns sampled more than N policy versions ago are context only; their rows say stale_policy.",
+)
+@click.option(
+    "--policy-version",
+    type=click.IntRange(min=0),
+    metavar="V",
+    help="The version that --max-staleness counts back from; by default the newest of any call.",
+)
 @click.option("--stitch", is_flag=True, help="Join over the template's empty think block, where that is proved.")
 def build(db: str, home: Home, as_json: bool, session: str | None, group: str | None, **chosen: Any) -> None:
     """Build training samples from the captured calls; replaces the rows of the strategy, ids stay."""
@@ -120,6 +132,8 @@ def _plan(chosen: dict[str, Any]) -> "Plan":
                 | ({"components": components} if components else {}),
                 "advantage": chosen["advantage"],
                 "sharing": chosen["sharing"],
+                "max_staleness": chosen["max_staleness"],
+                "policy_version": chosen["policy_version"],
             },
             Plan,
         )

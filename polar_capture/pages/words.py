@@ -14,6 +14,7 @@ REASONS: dict[Reason, str] = {
     Reason.SIDE: "A helper's call: a title, a quota probe, a router.",
     Reason.NESTED: "Another program that the agent started.",
     Reason.MIXED_POLICY: "The weights changed while it was sampled.",
+    Reason.STALE_POLICY: "Its policy is older than the build allows, or not known.",
     Reason.UPSTREAM_ERROR: "The engine answered with an error.",
     Reason.REDACTED: "Something in it was redacted.",
     Reason.MULTIMODAL_STATE_MISSING: "It holds images or sound, which ids alone do not keep.",

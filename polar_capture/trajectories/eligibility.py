@@ -17,6 +17,7 @@ APART = frozenset(Reason) - {
     Reason.LENGTH_MISMATCH,
     Reason.LOGPROB_INVALID,
     Reason.MIXED_POLICY,
+    Reason.STALE_POLICY,
     Reason.MULTIMODAL_STATE_MISSING,
 }
 """Reasons by which a call is no part of its session's trajectory: it makes no sample. A call with another reason was
@@ -58,7 +59,12 @@ def _reason(link: Link, options: BuildOptions) -> Reason | None:
         if reason in options.admit or (link.continued and reason in _PROVED_BY_ECHO):
             continue
         return reason
-    return None
+    return Reason.STALE_POLICY if _is_stale(link.row, options.oldest_policy) else None
+
+
+def _is_stale(row: CallRow, oldest: int | None) -> bool:
+    """An unknown version cannot be shown to be fresh."""
+    return oldest is not None and (row.policy_version is None or row.policy_version < oldest)
 
 
 def _objections(link: Link) -> list[Reason]:

@@ -30,6 +30,9 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     prove it. The joined turn trains in a context that has this block once more than it was sampled in, which is why it
     is off by default; the sample's verdict says `repaired`."""
 
+    oldest_policy: int | None = None
+    """Turns of an older policy version, or an unknown one, are context only (`stale_policy`). None: any age trains."""
+
     def __post_init__(self) -> None:
         refused = sorted(self.admit - ADMISSIBLE)
         if refused:

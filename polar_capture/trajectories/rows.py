@@ -60,6 +60,7 @@ class Span(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A sampled span of a sample: tokens [start, end) of `input_ids` are the call's completion, bit for bit.
 
     `trained` is false where the span has mask 0: it trains in another branch, or its call is not trainable.
+    `reason` says why, where it trains in no branch: a `Reason`, or the build's option (`truncated`, `suspect`).
     `reward` and `advantage` are set only where credit is not the same for all turns.
     """
 
@@ -68,13 +69,14 @@ class Span(msgspec.Struct, kw_only=True, omit_defaults=True):
     call_id: str
     policy_version: int | None
     trained: bool
+    reason: str | None = None
     reward: float | None = None
     advantage: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {"start": self.start, "end": self.end, "call_id": self.call_id, "policy_version": self.policy_version,
                 "trained": self.trained} | {
-            name: value for name in ("reward", "advantage") if (value := getattr(self, name)) is not None
+            name: value for name in ("reason", "reward", "advantage") if (value := getattr(self, name)) is not None
         }  # fmt: skip
 
 

@@ -44,7 +44,8 @@ class SessionBuild:
         self._session_id = session_id
         why = reasons(tree, options)
         shown = _shown(tree, why)
-        self._trains = {link.row.id for link in shown if link.row.id not in why and masked(link.row, options) is None}
+        self._idle = _idle(shown, why, options)
+        self._trains = {link.row.id for link in shown} - self._idle.keys()
         merging = options.strategy == "prefix_merging"
         self._joined = stitched(tree) if options.stitch and merging else {}
         self._leaves = _leaves(shown, self._joined) if merging else shown
@@ -62,9 +63,16 @@ class SessionBuild:
             pieces = _pieces(self._tree, leaf, self._joined, self._options)
             here = {piece.link.row.id for piece in pieces if piece.link.row.id not in owned} & self._trains
             owned.update(here)
-            sample = _assemble(self._session_id, branch, pieces, here, self._options, self.report.delivered_fraction)
+            sample = _assemble(self._session_id, branch, pieces, here, self._idle, self._options)
+            sample.delivered_fraction = self.report.delivered_fraction
             self.report.verdicts[sample.verdict] += 1
             yield sample
+
+
+def _idle(shown: list[Link], why: dict[str, Reason], options: BuildOptions) -> dict[str, str]:
+    """The calls of the trajectory that are context only, with the reason or the option that says so."""
+    found = {link.row.id: why.get(link.row.id) or masked(link.row, options) for link in shown}
+    return {call_id: str(reason) for call_id, reason in found.items() if reason is not None}
 
 
 def build_session(
@@ -138,7 +146,7 @@ def _pieces(tree: SessionTree, leaf: Link, joined: dict[str, Link], options: Bui
 
 
 def _assemble(
-    session_id: str, branch: int, pieces: list[Piece], trains: set[str], options: BuildOptions, delivered: float
+    session_id: str, branch: int, pieces: list[Piece], trains: set[str], idle: dict[str, str], options: BuildOptions
 ) -> Sample:
     leaf = pieces[-1].link.row
     parts: list[Int32Array] = []
@@ -152,7 +160,14 @@ def _assemble(
         at = start + len(row.completion_ids)
         if at > start:
             spans.append(
-                Span(start=start, end=at, call_id=row.id, policy_version=row.policy_version, trained=row.id in trains)
+                Span(
+                    start=start,
+                    end=at,
+                    call_id=row.id,
+                    policy_version=row.policy_version,
+                    trained=row.id in trains,
+                    reason=idle.get(row.id),
+                )
             )
     mask = np.zeros(at, np.uint8)
     logprobs = np.full(at, np.nan, np.float32)
@@ -169,7 +184,7 @@ def _assemble(
         agent=leaf.agent,
         branch=branch,
         verdict=str(_verdict(pieces, spans, broken, options)),
-        delivered_fraction=delivered,
+        delivered_fraction=0.0,
         prompt_len=len(pieces[0].before),
         finish_reason=leaf.finish_reason,
         turn_spans=spans,

@@ -45,6 +45,7 @@ def sessions(draw):
                 attempt=draw(st.sampled_from([0, 0, 0, 1])),
                 delivered=draw(st.sampled_from([True, None, False])),
                 finish_reason=draw(st.sampled_from(["stop", "length"])),
+                policy_version=draw(st.sampled_from([None, 1, 2, 3])),
                 trainable=reason is None,
                 reason=reason,
                 kind="side" if reason is Reason.SIDE else "turn",
@@ -55,9 +56,11 @@ def sessions(draw):
 
 
 @settings(max_examples=300, deadline=None)
-@given(sessions(), st.sampled_from(["prefix_merging", "per_request"]), st.booleans())
-def test_each_sampled_token_trains_once_or_has_a_reason_and_spans_are_the_stored_calls(rows, strategy, stitch):
-    samples, report = build(*rows, strategy=strategy, stitch=stitch)
+@given(
+    sessions(), st.sampled_from(["prefix_merging", "per_request"]), st.booleans(), st.sampled_from([None, None, 0, 2])
+)
+def test_each_sampled_token_trains_once_or_has_a_reason_and_spans_are_the_stored_calls(rows, strategy, stitch, oldest):
+    samples, report = build(*rows, strategy=strategy, stitch=stitch, oldest_policy=oldest)
     known = {row.id: row for row in rows}
     times = {row.id: 0 for row in rows}
     for sample in samples:
@@ -78,7 +81,11 @@ def test_each_sampled_token_trains_once_or_has_a_reason_and_spans_are_the_stored
         assert (sample.verdict == "not_trainable") == (not sample.loss_mask.any())
     assert max(times.values()) <= 1
     tree = link_session(rows)
-    why = reasons(tree, BuildOptions())
+    why = reasons(tree, BuildOptions(oldest_policy=oldest))
+    for sample in samples:
+        for span in sample.turn_spans:
+            assert span.reason == why.get(span.call_id)
+            assert span.trained <= (span.reason is None)
     for link in tree.links.values():
         excused = any(why.get(above.row.id) is Reason.REDACTED for above in tree.path(link))
         assert bool(times[link.row.id]) == (
