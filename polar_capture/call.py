@@ -1,5 +1,6 @@
 """One model call on its way through the gateway, and the rows that it leaves."""
 
+from collections.abc import Sized
 from typing import Any, Protocol
 
 import msgspec
@@ -216,7 +217,7 @@ def int32(ids: list[int] | None) -> np.ndarray | None:
         return None
 
 
-def _size(ids: list[int] | None, reported: int) -> int:
+def _size(ids: Sized | None, reported: int) -> int:
     """The ids are the truth; the report is only for an engine that gave none."""
     return reported if ids is None else len(ids)
 

@@ -7,6 +7,10 @@ values: no I/O, no clock, no knowledge of any dialect.
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Int32Array = npt.NDArray[np.int32]
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -142,9 +146,9 @@ class Usage(msgspec.Struct):
 
 
 class Completion(msgspec.Struct):
-    """The engine's whole answer to one ChatRequest. `prompt_token_ids` is None where the engine gave none."""
+    """The engine's whole answer to one ChatRequest. `prompt_token_ids` is int32 [n]; None where it gave none."""
 
     choices: list[Choice]
     usage: Usage
     model: str = ""
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: Int32Array | None = None

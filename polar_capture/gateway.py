@@ -14,7 +14,7 @@ from polar_capture import call as calls
 from polar_capture import chains
 from polar_capture.attribution import Attribution
 from polar_capture.breaker import OverflowBreaker
-from polar_capture.call import Call, Circumstances, Generation, RecordedRow, int32
+from polar_capture.call import Call, Circumstances, Generation, RecordedRow
 from polar_capture.chat import ChatRequest
 from polar_capture.continuation.planner import Planner, RenderingEngine
 from polar_capture.dialects.base import Dialect, HttpAnswer, ModelCard, ParsedCall, Reply, Route, WireRequest
@@ -290,7 +290,7 @@ class Gateway:
 
     async def _record(self, call: Call, generation: Generation, fault: Fault | None) -> None:
         completion = generation.completion
-        prompt_ids = int32(completion.prompt_token_ids)
+        prompt_ids = completion.prompt_token_ids
         prompt = None if prompt_ids is None else Fingerprint(prompt_ids)
         link = chains.link(call.session, prompt, call.parent)
         mode = generation.logprobs_mode

@@ -119,13 +119,14 @@ class Planner:
             return plan.outcome
         if generation.ids_refused:
             return Fork.REFUSED.stored
-        if generation.completion.prompt_token_ids == plan.prompt_ids:
+        echo = generation.completion.prompt_token_ids
+        if echo is not None and np.array_equal(echo, plan.prompt_ids):
             return plan.outcome
         log.error(
             "engine %s was sent %d prompt ids and reports others (%s): no call of it is continued any more",
             generation.upstream,
             len(plan.prompt_ids),
-            "none" if generation.completion.prompt_token_ids is None else len(generation.completion.prompt_token_ids),
+            "none" if echo is None else len(echo),
         )
         self._engine.distrust_prompt_ids(generation.upstream)
         return Fork.ECHO_DIFFERS.stored

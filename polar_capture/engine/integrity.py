@@ -1,8 +1,10 @@
 """Whether an answer's ids and logprobs can be trained on. Pure; nothing is repaired."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from polar_capture.chat import Choice, Usage
+import numpy as np
+
+from polar_capture.chat import Choice, Int32Array, Usage
 from polar_capture.outcomes import Reason, Warning
 
 LOWEST = -9999.0
@@ -27,7 +29,7 @@ _CALL_MARKS = (
 
 def check(
     choice: Choice,
-    prompt_ids: Sequence[int] | None,
+    prompt_ids: Int32Array | None,
     usage: Usage,
     *,
     choices: int = 1,
@@ -42,17 +44,18 @@ def check(
     return _reason(choice, prompt_ids, usage, choices), _warnings(choice, prompt_ids, limit, endings)
 
 
-def _reason(choice: Choice, prompt_ids: Sequence[int] | None, usage: Usage, choices: int) -> Reason | None:
+def _reason(choice: Choice, prompt_ids: Int32Array | None, usage: Usage, choices: int) -> Reason | None:
     ids, logprobs = choice.token_ids, choice.logprobs
     if choice.finish_reason == "abort":
         return Reason.ABORTED
-    if not prompt_ids or ids is None:
+    if prompt_ids is None or not len(prompt_ids) or ids is None:
         return Reason.IDS_MISSING
     if logprobs is None:
         return Reason.LOGPROBS_MISSING if ids else None
     if len(ids) != len(logprobs) or (choices == 1 and _disagrees(len(prompt_ids), len(ids), usage)):
         return Reason.LENGTH_MISMATCH
-    if not all(LOWEST < value <= ROUNDING for value in logprobs):  # also False for NaN
+    values = np.asarray(logprobs, np.float64)
+    if not ((values > LOWEST) & (values <= ROUNDING)).all():  # also False for NaN
         return Reason.LOGPROB_INVALID
     if len({str(span.get("version")) for span in choice.weight_versions or ()}) > 1:
         return Reason.MIXED_POLICY
@@ -68,10 +71,10 @@ def _disagrees(prompt: int, sampled: int, usage: Usage) -> bool:
 
 
 def _warnings(
-    choice: Choice, prompt_ids: Sequence[int] | None, limit: int | None, endings: Collection[int]
+    choice: Choice, prompt_ids: Int32Array | None, limit: int | None, endings: Collection[int]
 ) -> list[Warning]:
     warnings = []
-    if prompt_ids and len(prompt_ids) > 1 and prompt_ids[0] == prompt_ids[1]:
+    if prompt_ids is not None and len(prompt_ids) > 1 and prompt_ids[0] == prompt_ids[1]:
         warnings.append(Warning.DOUBLE_BOS)
     if choice.logprobs and len(choice.logprobs) >= ENOUGH_ZEROS and not any(choice.logprobs):
         warnings.append(Warning.LOGPROBS_ALL_ZERO)

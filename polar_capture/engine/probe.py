@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from polar_capture.engine import scale_out
 from polar_capture.engine.answers import NotAnAnswer, decode
 from polar_capture.engine.pool import ServedModel, Upstream
 from polar_capture.engine.refusals import fault_of
@@ -128,7 +129,7 @@ _PROMPT_IDS = [1, 2, 1, 3, 1]
 async def _sample(transport: Transport, upstream: Upstream, name: str | None) -> str:
     """Sample a token or three, and see what comes with them: the logprobs mode, and whether prompt ids are taken.
 
-    One generation finds out both.
+    One generation finds out both; where chat requests take no ids, the other way is tried.
     """
     body: dict[str, Any] = {
         "messages": [{"role": "user", "content": "hi"}],
@@ -168,7 +169,10 @@ async def _sample(transport: Transport, upstream: Upstream, name: str | None) ->
         )
     if choice.logprobs is None:
         raise NoTokenIds(f"{server} returns no logprobs: start vLLM without options that turn them off")
-    upstream.takes_prompt_ids = completion.prompt_token_ids == _PROMPT_IDS
+    in_chat = completion.prompt_token_ids.tolist() == _PROMPT_IDS
+    plain = encode(body | (_GREEDY if asked is tries[-1] else _FORCED))
+    upstream.scale_out = not in_chat and await scale_out.works(transport, upstream.url, plain, _PROMPT_IDS)
+    upstream.takes_prompt_ids = in_chat or upstream.scale_out
     return _mode(choice.logprobs, server)
 
 

@@ -67,7 +67,7 @@ async def test_ids_logprobs_and_counts_agree(engine, thinking, tools):
     generation = await engine.generate(request)
     completion, choice = generation.completion, generation.completion.choices[0]
     assert len(choice.token_ids) == len(choice.logprobs) == completion.usage.completion_tokens > 0
-    assert completion.prompt_token_ids == await tokens(engine, request)
+    assert completion.prompt_token_ids.tolist() == await tokens(engine, request)
     assert len(completion.prompt_token_ids) == await engine.count(request) == completion.usage.prompt_tokens
     assert generation.check(choice) == (None, [])
     assert (choice.message.reasoning is None) == (thinking is False)
@@ -80,8 +80,8 @@ async def test_a_turn_given_back_as_it_came_extends_prompt_and_completion(engine
     assert answer.tool_calls
     request.messages += [answer, Message("tool", "", tool_call_id=answer.tool_calls[0].id)]
     second = (await engine.generate(request)).completion
-    context = first.prompt_token_ids + first.choices[0].token_ids
-    assert second.prompt_token_ids[: len(context)] == context
+    context = first.prompt_token_ids.tolist() + first.choices[0].token_ids
+    assert second.prompt_token_ids.tolist()[: len(context)] == context
     assert "Done." in second.choices[0].message.content
 
 
@@ -90,7 +90,7 @@ async def test_an_effort_gives_the_same_prompt_in_chat_and_in_tokenize(engine, e
     request = calling(max_tokens=1)
     request.effort = effort
     completion = (await engine.generate(request)).completion
-    assert completion.prompt_token_ids == await tokens(engine, request)
+    assert completion.prompt_token_ids.tolist() == await tokens(engine, request)
 
 
 async def test_reasoning_under_both_names_renders_the_same_ids(engine):
@@ -99,7 +99,7 @@ async def test_reasoning_under_both_names_renders_the_same_ids(engine):
     prompts = []
     for can in (Abilities(), Abilities(reasoning_only=True)):
         body = chat_body(ChatRequest(messages=history), model=engine.model, sampling={"max_tokens": 1}, can=can)
-        prompts.append(decode((await engine._transport.exchange("POST", url, body)).body).prompt_token_ids)
+        prompts.append(decode((await engine._transport.exchange("POST", url, body)).body).prompt_token_ids.tolist())
     assert prompts[0] == prompts[1]
     assert "I think." in await engine.detokenize(prompts[0])
 
@@ -107,7 +107,7 @@ async def test_reasoning_under_both_names_renders_the_same_ids(engine):
 async def test_the_prompt_can_be_given_as_ids(engine):
     ids = await tokens(engine, calling())
     generation = await engine.generate(chat("something else", temperature=0.0, max_tokens=60), prompt_ids=ids)
-    assert generation.completion.prompt_token_ids == ids
+    assert generation.completion.prompt_token_ids.tolist() == ids
     assert (
         generation.completion.choices[0].token_ids == (await engine.generate(calling())).completion.choices[0].token_ids
     )
@@ -168,7 +168,7 @@ async def test_o_transport_05_a_cancelled_call_is_aborted_by_vllm(engine, vllm):
 async def test_every_text_is_taken(engine, text):
     request = chat(text, max_tokens=1)
     generation = await engine.generate(request)
-    assert generation.completion.prompt_token_ids == await tokens(engine, request)
+    assert generation.completion.prompt_token_ids.tolist() == await tokens(engine, request)
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", '{"command":"ls"}'])
@@ -176,7 +176,7 @@ async def test_o_req_chat_05_replayed_arguments_of_every_kind_are_taken(engine, 
     request = calling(max_tokens=1)
     call = ToolCall("c1", "bash", arguments)
     request.messages += [Message("assistant", None, tool_calls=[call]), Message("tool", "", tool_call_id="c1")]
-    assert (await engine.generate(request)).completion.prompt_token_ids == await tokens(engine, request)
+    assert (await engine.generate(request)).completion.prompt_token_ids.tolist() == await tokens(engine, request)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ async def test_prefill_continues_the_last_message(engine):
     request.messages.append(Message("assistant", "I can"))
     request.continue_final = True
     completion = (await engine.generate(request)).completion
-    assert completion.prompt_token_ids == await tokens(engine, request)
-    assert (await engine.detokenize(completion.prompt_token_ids)).endswith("I can")
+    assert completion.prompt_token_ids.tolist() == await tokens(engine, request)
+    assert (await engine.detokenize(completion.prompt_token_ids.tolist())).endswith("I can")
 
 
 async def test_o_errors_04_a_bad_schema_is_the_clients_fault(engine):

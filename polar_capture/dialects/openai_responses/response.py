@@ -89,7 +89,7 @@ def usage_of(usage: Usage, completion: Completion | None = None) -> dict[str, An
     """The usage object, no field of it null. Where the engine counted nothing the ids are counted."""
     prompt, sampled = usage.prompt_tokens, usage.completion_tokens
     if completion is not None and not prompt and not sampled:
-        prompt = len(completion.prompt_token_ids or ())
+        prompt = 0 if completion.prompt_token_ids is None else len(completion.prompt_token_ids)
         sampled = sum(len(choice.token_ids or ()) for choice in completion.choices)
     return {
         "input_tokens": prompt,

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from polar_capture.chat import ToolCall, Usage
@@ -33,7 +34,7 @@ def answer(*, message=None, ids=(21, 22, 901), logprobs=(-0.1, -0.2, -0.3), prom
 def test_o_capture_01_ids_and_logprobs_are_what_the_engine_said(ids, logprobs):
     completion = decode(answer(ids=ids, logprobs=logprobs))
     choice = completion.choices[0]
-    assert (choice.token_ids, choice.logprobs, completion.prompt_token_ids) == (ids, logprobs, [1, 2, 3])
+    assert (choice.token_ids, choice.logprobs, completion.prompt_token_ids.tolist()) == (ids, logprobs, [1, 2, 3])
     assert completion.usage == Usage(3, 3, cached_tokens=2)
 
 
@@ -50,6 +51,21 @@ def test_o_capture_03_missing_ids_are_none(missing):
 def test_o_export_05_ids_beyond_32_bits_count_as_missing(bad):
     assert decode(answer(ids=[21, bad, 901])).choices[0].token_ids is None
     assert decode(answer(prompt=[bad])).prompt_token_ids is None
+
+
+@pytest.mark.parametrize("prompt", [[], [0], [2**31 - 1, 0, 7]], ids=repr)
+def test_prompt_ids_are_an_int32_array(prompt):
+    ids = decode(answer(prompt=prompt)).prompt_token_ids
+    assert (ids.dtype, ids.tolist()) == (np.int32, prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt", ["[1, 2,\n3]", "[2147483648]", "[99999999999999999999]", "[1e3]", "[[1]]", "{}", "7"]
+)
+def test_prompt_ids_that_are_written_otherwise(prompt):
+    body = answer().replace(b'"prompt_token_ids": [1, 2, 3]', b'"prompt_token_ids": ' + prompt.encode())
+    ids = decode(body).prompt_token_ids
+    assert (None if ids is None else ids.tolist()) == ([1, 2, 3] if "\n" in prompt else None)
 
 
 def test_reasoning_and_tool_calls():
