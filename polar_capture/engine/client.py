@@ -10,7 +10,7 @@ import msgspec
 
 from polar_capture.chat import ChatRequest, Choice, Completion
 from polar_capture.dialects.base import ModelCard
-from polar_capture.engine import answers, integrity, wire
+from polar_capture.engine import answers, integrity, scale_out, wire
 from polar_capture.engine.pool import Pool, Upstream
 from polar_capture.engine.refusals import fault_of, refuses_prompt_ids, window_of
 from polar_capture.engine.sampling import explicit
@@ -47,7 +47,7 @@ class Generation(msgspec.Struct, kw_only=True):
     limit: int | None = None
     endings: frozenset[int] = frozenset()
     ids_refused: bool = False
-    """The server answered 400 to the prompt ids, and then to the messages alone."""
+    """The server refused the prompt ids (or had no way for them and this call), and then answered to the messages."""
 
     def check(self, choice: Choice) -> tuple[Reason | None, list[Warning]]:
         """`integrity.check` of one of its choices, with all that is known."""
@@ -128,8 +128,8 @@ class Engine:
         """
         deadline = time.monotonic() + (self._grace if deadline_grace is None else deadline_grace)
         request = _Request(chat, prompt_ids, session, explicit(chat.sampling, self._overrides))
-        sent = await self._answered(request, deadline)
         try:
+            sent = await self._answered(request, deadline)
             completion = answers.decode(sent.reply.body, show_logprobs=chat.sampling.top_logprobs is not None)
         except answers.NotAnAnswer as error:
             raise CallError(Fault(FaultKind.UPSTREAM, f"the engine's server answered 200 with {error}")) from error
@@ -219,7 +219,8 @@ class Engine:
             if status in (400, 422) and may_fit and await self._fit(request, sent):
                 may_fit = False
                 continue
-            if status in (400, 422) and request.prompt_ids is not None and refuses_prompt_ids(sent.reply.body):
+            about_ids = status in (400, 422) and refuses_prompt_ids(sent.reply.body)
+            if request.prompt_ids is not None and (about_ids or scale_out.gone(sent.upstream.scale_out, status)):
                 request.prompt_ids, request.ids_refused, request.fitted = None, True, None
                 continue
             raise CallError(await self._fault(request, sent))
@@ -262,11 +263,18 @@ class Engine:
             sampling=sampling,
             can=upstream.can,
         )
-        wanted = body if request.prompt_ids is None else wire.with_prompt_ids(body, request.prompt_ids)
+        if upstream.scale_out and request.prompt_ids is not None and not scale_out.carries(request.chat):
+            request.prompt_ids, request.ids_refused = None, True
+        ids = request.prompt_ids
         began = time.perf_counter()
         upstream.running += 1
         try:
-            reply = await self._transport.exchange("POST", upstream.url + "/v1/chat/completions", wanted)
+            if ids is not None and upstream.scale_out:
+                window = self._servers.window(upstream)
+                reply = await scale_out.exchange(self._transport, upstream.url, body, ids, window)
+            else:
+                wanted = body if ids is None else wire.with_prompt_ids(body, ids)
+                reply = await self._transport.exchange("POST", upstream.url + "/v1/chat/completions", wanted)
         finally:
             upstream.running -= 1
         return _Sent(upstream, reply, body, sampling, (time.perf_counter() - began) * 1000, weights)

@@ -35,7 +35,10 @@ class Upstream(msgspec.Struct, eq=False):
     checked: bool = False
     """A probe has seen token ids and logprobs."""
     takes_prompt_ids: bool = False
-    """It samples from the ids that a chat request brings (kv_transfer_params.prompt_token_ids)."""
+    """It samples from given prompt ids."""
+    scale_out: bool = False
+    """They go by render → generate → derender, since its chat requests (kv_transfer_params.prompt_token_ids) take
+    none."""
     tells_weights: bool = False
     """GET /weight_info works."""
     refuses_overrun: bool = False

@@ -71,7 +71,8 @@ class Servers:
                 version = f"vLLM {upstream.version}" if upstream.version else "a server that tells no version"
                 raise probe.NoPromptIds(
                     f"{upstream.url} ({version}) does not sample from given prompt ids, which --continuation exact "
-                    "needs: serve the model with vLLM 0.32 or newer, or use --continuation auto"
+                    "needs: serve the model with vLLM 0.32 or newer, or with --enable-scale-out, or use "
+                    "--continuation auto"
                 )
 
     def unavailable(self, reason: str) -> CallError:

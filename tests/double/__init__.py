@@ -17,7 +17,7 @@ In a test's own loop:
 Without a script it answers "Hello." for ever. The prompt of a turn that echoes its history as sampled starts with the
 former prompt + completion (`toy.py`); options break that (`strips_thinking`) or make the server strict
 (`system_first`, `alternation`, `known_keys`, `strict_arguments`, `reject_overrun`) or old (`return_ids=False`,
-`honour_prompt_ids=False`).
+`honour_prompt_ids=False`, which `scale_out=True` gives the other way for ids).
 All fields: `Step`, `When`, `Options`, `Script` in `script.py`; a script file is `Script` as JSON.
 It serves /v1/chat/completions, /v1/models, /tokenize, /detokenize, /health, /version, /metrics and /weight_info.
 """

@@ -17,7 +17,7 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_role: str | None = None
     has_tools: bool | None = None
     prompt_ids: bool | None = None
-    """The prompt came as ids (kv_transfer_params)."""
+    """The prompt came as ids, in either way."""
 
 
 class Step(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,6 +86,10 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     reject_overrun: bool = False
     """400 where prompt + max_tokens is above the window, as vLLM before 0.32 did."""
     honour_prompt_ids: bool = True
+    scale_out: bool = False
+    """It has /render, /inference/v1/generate and /derender."""
+    honour_generate_ids: bool = True
+    """False: /inference/v1/generate samples from (and reports) what was rendered."""
     honour_max_tokens: bool = True
     return_ids: bool = True
     """False: an old server that ignores return_token_ids."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from tests.double import answers, toy
+from tests.double import answers, scale_out, toy
 from tests.double.refusals import overrun, refusal
 from tests.double.script import Choose, Options, Script, Step, matches
 
@@ -54,6 +54,7 @@ class Double:
         self._log = open(log, "ab", buffering=0) if log else None  # noqa: SIM115 (closed by stop)
         self._used = 0
         self._serial = 0
+        self._rendered: dict[str, dict[str, Any]] = {}
         self._runner: web.AppRunner | None = None
         self._canned = answers.canned(*self.options.canned, self.options) if self.options.canned else b""
 
@@ -123,6 +124,8 @@ class Double:
         route = (request.method, request.path)
         if route == ("POST", "/v1/chat/completions"):
             return await self._chat(request, body)
+        if request.path in scale_out.PAGES:
+            return await self._scaled_out(request, body)
         if route == ("POST", "/tokenize"):
             text = body.get("prompt")
             ids = toy.encode(text) if isinstance(text, str) else self._render(body)
@@ -216,6 +219,8 @@ class Double:
             if fault:
                 return _refuse(*fault)
             answer = answers.completion(step, body, prompt, self.options, serial)
+            if "generate" in body:
+                answer = scale_out.generated(answer, body["generate"])
         data = _encode(answer)
         if step.trickle or step.drop == "half":
             return await _in_halves(request, step, data)
@@ -227,9 +232,28 @@ class Double:
             asyncio.get_running_loop().call_later(0.01, _close, request)
         return response
 
+    async def _scaled_out(self, request: web.Request, body: Any) -> web.StreamResponse:
+        if not self.options.scale_out:
+            return _json(scale_out.DISABLED, 403)
+        if request.path == scale_out.PAGES[0]:
+            refused = refusal(body, self.options) or overrun(body, len(self._render(body)), self.options)
+            if refused:
+                return _refuse(*refused)
+            asked = scale_out.rendered(body, self._render(body), self.options.window, len(self._rendered))
+            self._rendered[asked["request_id"]] = body
+            return _json(asked)
+        if request.path == scale_out.PAGES[2]:
+            answer = scale_out.derendered(body)
+            return _json(answer) if answer else _refuse(400, "choice 0 has empty or null token_ids", None)
+        chat = self._rendered.get(body.get("request_id"), {"messages": []})
+        if not self.options.honour_generate_ids:
+            body = body | {"token_ids": self._render(chat)}
+        return await self._chat(request, scale_out.as_chat(body, chat))
+
     def _prompt(self, body: dict[str, Any]) -> list[int]:
         given = (body.get("kv_transfer_params") or {}).get("prompt_token_ids")
-        return given if given and self.options.honour_prompt_ids else self._render(body)
+        honoured = self.options.honour_prompt_ids or body.get("generate")
+        return given if given and honoured else self._render(body)
 
 
 def _encode(answer: Any) -> bytes:
