@@ -1,6 +1,8 @@
 """`polar-capture top`"""
 
 import re
+import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +11,7 @@ import click
 from polar_capture.commands import options
 from polar_capture.commands.output import print_json, print_table
 from polar_capture.config import ConfigError
+from polar_capture.exits import Exit, Failure
 from polar_capture.home import Home
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 _SHOWN = ("session", "harness", "running", "idle", "calls", "sampled", "waiting", "engine", "errors", "not trainable")
+_AROUND = 6
+"""Lines that are no session: the headline (two, more where it is narrow), columns, how many are left out."""
 
 
 class Reading(NamedTuple):
@@ -44,7 +49,8 @@ class Reading(NamedTuple):
 def top(db: str, home: Home, as_json: bool, proxy: str, interval: float, once: bool) -> None:
     """Show what a running proxy does: sessions, tokens a second, waiting, errors, what is not trainable.
 
-    Reads the control host with POLAR_CONTROL_TOKEN, else the token of the home folder. Ctrl-C ends it.
+    Reads the control host with POLAR_CONTROL_TOKEN, else the token of the home folder. Ctrl-C ends it. Into a pipe or a
+    file it prints one table, as with --once.
     """
     if not interval > 0:
         raise ConfigError(f"--interval {interval}: give seconds above 0")
@@ -52,7 +58,7 @@ def top(db: str, home: Home, as_json: bool, proxy: str, interval: float, once: b
 
     client = ControlClient(PROXIED, home.control_token(), proxy=proxy)
     before = look(client)
-    if once or as_json:
+    if once or as_json or not sys.stdout.isatty():
         time.sleep(interval)
         now = look(client)
         if as_json:
@@ -81,11 +87,12 @@ def parse(text: str) -> dict[str, float]:
 
 
 def totals(before: Reading, now: Reading) -> dict[str, Any]:
-    """Rates between two looks, and counts since the proxy began."""
+    """Rates between two looks, and counts since the proxy began. One that started anew meanwhile counts from 0."""
     seconds = max(now.at - before.at, 1e-6)
 
     def grown(name: str) -> float:
-        return now.metrics.get(name, 0.0) - before.metrics.get(name, 0.0)
+        value, earlier = now.metrics.get(name, 0.0), before.metrics.get(name, 0.0)
+        return value - earlier if value >= earlier else value
 
     calls = sum(grown(f'polar_calls_total{{status="{status}"}}') for status in ("ok", "error", "aborted"))
     took, engine = grown("polar_call_seconds_total"), grown("polar_engine_seconds_total")
@@ -139,26 +146,43 @@ def _row(session: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _follow(client: "ControlClient", before: Reading, interval: float) -> None:
+    """Redraw on the terminal's other screen, until Ctrl-C; then the terminal is as it was."""
     from rich.live import Live
 
-    with Live(_picture(before, before), auto_refresh=False, screen=False) as live:
-        while True:
-            time.sleep(interval)
-            now = look(client)
-            live.update(_picture(before, now), refresh=True)
-            before = now
+    # Without this a SIGTERM would leave the terminal on its other screen, without a cursor.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.SIGNALLED + signal.SIGTERM))
+    try:
+        with Live(_picture(before, before, 25), auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(interval)
+                try:
+                    now = look(client)
+                except Failure as failure:  # a proxy that is started again shows again
+                    live.update(_picture(before, before, live.console.height, str(failure)), refresh=True)
+                    continue
+                live.update(_picture(before, now, live.console.height), refresh=True)
+                before = now
+    except KeyboardInterrupt:
+        return
 
 
-def _picture(before: Reading, now: Reading) -> "RenderableType":
+def _picture(before: Reading, now: Reading, height: int, fault: str = "") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     from polar_capture.commands.output import cell
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, header_style="underline")
     for column in _SHOWN:
         table.add_column(column, justify="left" if column in _SHOWN[:2] else "right")
-    for session in now.sessions[:40]:
-        table.add_row(*(Text(cell(value)) for value in _row(session)))
-    return Group(Text(headline(totals(before, now)), style="bold"), table)
+    fitting = max(1, height - _AROUND)
+    for session in now.sessions[:fitting]:
+        table.add_row(*(Text(cell(value), no_wrap=True, overflow="ellipsis") for value in _row(session)))
+    parts: list[RenderableType] = [Text(headline(totals(before, now)), style="bold"), Text(), table]
+    if fault:
+        parts.insert(0, Text(fault.partition("\n")[0], style="bold red"))
+    left_out = len(now.sessions) - fitting
+    if left_out > 0:
+        parts.append(Text(f"… {left_out} more sessions", style="dim"))
+    return Group(*parts)

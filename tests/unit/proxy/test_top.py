@@ -43,6 +43,20 @@ async def test_top_counts_sessions_tokens_and_what_is_not_trainable():
     assert "s1" in table
 
 
+async def test_into_a_pipe_top_prints_one_table_and_ends():
+    async with Double() as vllm, proxy(vllm.url) as running:
+        found = await top(running)
+    assert found.exit_code == 0
+    assert "0 sessions · 0 calls running" in found.stdout
+    assert "\x1b" not in found.stdout
+
+
+def test_a_proxy_that_started_anew_counts_from_zero():
+    before = Reading(0.0, parse("polar_completion_tokens_total 500\n"), [])
+    now = Reading(2.0, parse("polar_completion_tokens_total 30\n"), [])
+    assert totals(before, now)["sampled_per_second"] == 15.0
+
+
 async def test_top_with_another_token_says_which_one_is_wanted():
     async with Double() as vllm, proxy(vllm.url) as running:
         refused = await top(running, "--once", token="another")
