@@ -18,6 +18,7 @@ from polar_capture import __version__
 from polar_capture.config import SESSION_ID
 from polar_capture.egress import CONTROL_HOST
 from polar_capture.outcomes import SessionStatus
+from polar_capture.siblings import PASSED_ON, Others, SiblingError, Siblings
 
 
 class ControlError(Exception):
@@ -70,6 +71,10 @@ class Backend:
     async def change_session(self, session_id: str, change: SessionChange, *, create: bool) -> dict[str, Any]:
         raise NotImplementedError
 
+    def note_session(self, session_id: str, change: SessionChange) -> None:
+        """Take in what another worker has recorded of a session that may be served here."""
+        raise NotImplementedError
+
     async def add_reward(self, session_id: str, reward: NewReward) -> str:
         raise NotImplementedError
 
@@ -103,6 +108,7 @@ class ControlHost:
         self._token = token
         self._ca = ca
         self._proxy_url = proxy_url
+        self._siblings = Siblings(token)
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """For a listener of its own."""
@@ -113,6 +119,8 @@ class ControlHost:
             return await self._route(request, body)
         except ControlError as error:
             return _json({"error": str(error)}, error.status)
+        except SiblingError as error:
+            return _json({"error": str(error)}, 502)
 
     async def _route(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         parts = [part for part in request.path.split("/") if part]
@@ -124,29 +132,49 @@ class ControlHost:
             case "GET", ["sessions"]:
                 return _json(await self._backend.sessions())
             case "POST", ["sessions"]:
-                change = _decode(body or b"{}", SessionChange)
-                session_id = change.id or f"session-{uuid_utils.uuid7()}"
-                return _json(await self._backend.change_session(_checked(session_id), change, create=True), 201)
+                body = body or b"{}"
+                session_id = _decode(body, SessionChange).id or f"session-{uuid_utils.uuid7()}"
+                return await self._change(request, _checked(session_id), body, create=True)
             case "GET", ["sessions", session_id]:
                 return _json(await self._backend.session(session_id))
             case "PATCH", ["sessions", session_id]:
-                return _json(await self._backend.change_session(session_id, _decode(body, SessionChange), create=False))
+                return await self._change(request, session_id, body, create=False)
             case "POST", ["sessions", session_id, "rewards"]:
                 return _json({"id": await self._backend.add_reward(session_id, _decode(body, NewReward))}, 201)
             case "POST", ["policy"]:
-                return _json(self._backend.set_policy(_decode(body, NewPolicy)))
+                return _json(await self._everywhere(request, body, self._backend.set_policy(_decode(body, NewPolicy))))
             case "POST", ["pause"]:
-                return _json(self._backend.pause())
+                return _json(await self._everywhere(request, body, self._backend.pause()))
             case "POST", ["resume"]:
-                return _json(self._backend.resume())
+                return _json(await self._everywhere(request, body, self._backend.resume()))
+            case "POST", ["siblings"]:
+                return _json(self._siblings.know(_decode(body, Others)))
             case "GET", ["metrics"]:
                 return web.Response(text=self._backend.metrics(), content_type="text/plain")
             case "GET", ["live"]:
                 return _json(self._backend.live())
-        known = {"sessions", "policy", "pause", "resume", "metrics", "live"}
+        known = {"sessions", "policy", "pause", "resume", "siblings", "metrics", "live"}
         if parts and parts[0] in known:
             raise ControlError(405, f"{request.method} is not allowed on {request.path}")
         raise ControlError(404, f"{request.path} is no page of {CONTROL_HOST}")
+
+    async def _everywhere(self, request: web.BaseRequest, body: bytes, own: dict[str, Any]) -> dict[str, Any]:
+        """This worker's answer once its siblings have done the same; `running` counts the calls of all."""
+        if PASSED_ON in request.headers:
+            return own
+        told = await self._siblings.pass_on(request.method, request.path, body)
+        return own | {"running": sum(each["running"] for each in (own, *told))} if "running" in own else own
+
+    async def _change(self, request: web.BaseRequest, session_id: str, body: bytes, *, create: bool) -> web.Response:
+        """A session is served by one worker, and any may be told of its end and its limits."""
+        change = _decode(body, SessionChange)
+        if PASSED_ON in request.headers:
+            self._backend.note_session(session_id, change)
+            return _json({})
+        row = await self._backend.change_session(session_id, change, create=create)
+        if change.status is not None or "limits" in (change.metadata or {}):
+            await self._siblings.pass_on("PATCH", f"/sessions/{session_id}", body)
+        return _json(row, 201 if create else 200)
 
     def _open_page(self, method: str, parts: list[str]) -> web.Response | None:
         match method, parts:

@@ -54,6 +54,10 @@ class ControlClient:
         """Record a reward (`value`, `name`, `call_id`, `source`, `comment`); its id."""
         return str(self._object("POST", f"/sessions/{session}/rewards", row)["id"])
 
+    def know_siblings(self, controls: list[str]) -> None:
+        """Tell a worker the control ports of the other workers of its `serve`."""
+        self._object("POST", "/siblings", {"controls": controls})
+
     def metrics(self) -> str:
         """The proxy's counters in Prometheus' text format."""
         return self._send("GET", "/metrics").text

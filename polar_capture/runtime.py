@@ -170,7 +170,7 @@ class Runtime(Backend):
         if known is None and not create:
             raise ControlError(404, f"there is no session {session_id!r}: POST /sessions makes one")
         try:
-            limits = session_limits.of_metadata(change.metadata)
+            session_limits.of_metadata(change.metadata)
         except msgspec.ValidationError as error:
             raise ControlError(400, f"body: metadata.limits: {error}") from error
         record = SessionRecord(
@@ -186,14 +186,18 @@ class Runtime(Backend):
             harness_version=change.harness_version,
         )
         await self._committed(self.writer.session(record))
-        state = self.chains.table.get(session_id)
-        if state is not None:
-            state.known = True
-            if change.metadata and "limits" in change.metadata:
-                state.budget.limits = limits
-            if change.status is not None:
-                state.ended = change.status != SessionStatus.OPEN
+        self.note_session(session_id, change)
         return await self.session(session_id)
+
+    def note_session(self, session_id: str, change: SessionChange) -> None:
+        state = self.chains.table.get(session_id)
+        if state is None:
+            return
+        state.known = True
+        if change.metadata and "limits" in change.metadata:
+            state.budget.limits = session_limits.of_metadata(change.metadata)
+        if change.status is not None:
+            state.ended = change.status != SessionStatus.OPEN
 
     async def add_reward(self, session_id: str, reward: NewReward) -> str:
         await self.session(session_id)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from polar_capture.config import ServeConfig
+from polar_capture.control_client import ControlClient
 from polar_capture.exits import Exit, Failure
 from polar_capture.launch import ProxyProcess, start_proxy
 from polar_capture.ready import Ready
@@ -59,6 +60,7 @@ def serve_all(config: ServeConfig, start: Start | None = None) -> int:
         running += [done.result() for done in starts if done.exception() is None]
         for done in starts:
             done.result()
+        _introduce([worker.ready for worker in running], config.control_token)
         print(_ready([worker.ready for worker in running]).line(), flush=True)
         while not stop.wait(LOOK_SECONDS):
             for worker in running:
@@ -70,6 +72,15 @@ def serve_all(config: ServeConfig, start: Start | None = None) -> int:
     finally:
         status = _stop(running)
     return status
+
+
+def _introduce(each: list[Ready], token: str | None) -> None:
+    """Tell every worker of the others, so that a new policy version or a pause said to one holds for all."""
+    if token is None:  # then the guarded pages are closed, and nobody can say such a thing
+        return
+    for one in each:
+        others = [other.control for other in each if other is not one]
+        ControlClient(one.control, token).know_siblings(others)
 
 
 def _ready(each: list[Ready]) -> Ready:
