@@ -4,8 +4,8 @@ For servers whose chat requests take no ids. `/render` makes of a chat request w
 and all; its `token_ids` are replaced; `/inference/v1/generate` samples; `/derender` parses thought and tool calls. The
 three answers are put together into the chat completion that the server would have given.
 
-Shapes: vLLM 0.32. What `/derender` leaves undone is done here: the finish reason of tool calls, usage, a cut by the
-window. Stop strings it can't do: it would leave them in the text, so such a call does not come this way.
+Shapes: vLLM 0.32. What `/derender` leaves undone is done here: the finish reason of tool calls, usage, leaving the end
+token out of the text. Stop strings it can't leave out, so a call that has some does not come this way.
 """
 
 from collections.abc import Sequence
@@ -62,11 +62,10 @@ async def exchange(transport: Transport, url: str, body: bytes, prompt_ids: Sequ
     if generated.status != 200:
         return generated
     whole = _decoded(generated.body, _Generated, "a generation")
-    sampled = [choice for choice in whole.choices if choice.token_ids]
     messages: dict[int, _Derendered] = {}
-    if sampled:  # /derender answers 400 to a choice without ids: an abort before the first one
-        asked = _derender_body(body, generated.body, whole, sampled)
-        derendered = await transport.exchange("POST", url + DERENDER, asked)
+    said = {choice.index: ids for choice in whole.choices if (ids := _said(choice))}
+    if said:
+        derendered = await transport.exchange("POST", url + DERENDER, _derender_body(body, generated.body, said))
         if derendered.status != 200:
             return derendered
         messages = {c.index: c for c in _decoded(derendered.body, _DerenderedAnswer, "a derendered answer").choices}
@@ -130,12 +129,18 @@ def _with_ids(rendered: bytes, prompt_ids: Sequence[int], window: int | None) ->
     return msgspec.json.encode(request | changed)
 
 
-def _derender_body(body: bytes, generated: bytes, whole: _Generated, sampled: list[_Choice]) -> bytes:
-    answer: Any = msgspec.Raw(generated)
-    if len(sampled) < len(whole.choices):
-        indices = {choice.index for choice in sampled}
-        answer = msgspec.json.decode(generated)
-        answer["choices"] = [choice for choice in answer["choices"] if choice.get("index", 0) in indices]
+def _said(choice: _Choice) -> list[int]:
+    """The ids that are text: an end token is none, though `/derender` shows it where a parser wants special tokens."""
+    ids = choice.token_ids or []
+    return ids[:-1] if choice.finish_reason == "stop" and not isinstance(choice.stop_reason, str) else ids
+
+
+def _derender_body(body: bytes, generated: bytes, said: dict[int, list[int]]) -> bytes:
+    """The request for those choices that said something: `/derender` answers 400 to one without ids."""
+    answer: dict[str, Any] = _decoded(generated, dict[str, msgspec.Raw], "a generation")
+    choices = _decoded(answer["choices"], list[dict[str, msgspec.Raw]], "choices")
+    numbered = [(msgspec.json.decode(choice.get("index", b"0")), choice) for choice in choices]
+    answer["choices"] = [choice | {"token_ids": said[index]} for index, choice in numbered if index in said]
     model = _decoded(body, _Asked, "our own request").model
     return msgspec.json.encode({"model": model, "generate_response": answer, "chat_request": msgspec.Raw(body)})
 

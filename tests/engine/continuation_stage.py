@@ -50,14 +50,19 @@ def roles_engine() -> Iterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def served_with(upstream: str, template: str) -> AsyncIterator[str]:
-    """The URL of a server that is `upstream` with the template of that name."""
+async def served_with(upstream: str, template: str, *, chat_takes_ids: bool = True) -> AsyncIterator[str]:
+    """The URL of a server that is `upstream` with the template of that name. Without `chat_takes_ids` its chat requests
+    ignore prompt ids, as those of vLLM 0.31 do."""
     text = (TEMPLATES / f"{template}.jinja").read_text()
+    with_template = ("/tokenize", "/v1/chat/completions", "/v1/chat/completions/render")
 
     async def forward(request: web.Request) -> web.Response:
         body = await request.read()
-        if request.method == "POST" and request.path in ("/tokenize", "/v1/chat/completions"):
-            body = json.dumps(json.loads(body) | {"chat_template": text}).encode()
+        if request.method == "POST" and request.path in with_template:
+            asked = json.loads(body) | {"chat_template": text}
+            if not chat_takes_ids:
+                asked.pop("kv_transfer_params", None)
+            body = json.dumps(asked).encode()
         headers = {"content-type": "application/json"}
         async with client.request(request.method, upstream + request.path, data=body, headers=headers) as answer:
             return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)

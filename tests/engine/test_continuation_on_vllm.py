@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from polar_capture.continuation.reasons import Fork
 from polar_capture.engine_scoring import Engine as Scorer
 from polar_capture.outcomes import Warning
 from polar_capture.verification import Verification, verify
-from tests.engine.continuation_stage import ask, conversations, roles_engine, served_with
+from tests.engine.continuation_stage import ask, conversations, served_with
 from tests.proxying import Proxy, proxy
 from tools.engine.serve import Running
 
@@ -36,12 +35,6 @@ EXPECTED = {
     "tools_late": {Fork.CUT_THOUGHT, Fork.TEMPLATE},
 }
 """The templates that can be continued, and why a turn of a conversation that nobody edits may fork all the same."""
-
-
-@pytest.fixture(scope="module")
-def roles() -> Iterator[Running]:
-    with roles_engine() as running:
-        yield running
 
 
 class Texts:

@@ -1,6 +1,7 @@
 """Continuation through a real proxy, in every dialect, before servers that take prompt ids and servers that do not."""
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -13,12 +14,14 @@ from polar_capture.continuation.reasons import Fork
 from polar_capture.outcomes import Warning
 from tests.double import Double, Script, Step
 from tests.double import running as double_process
+from tests.double.scale_out import PAGES
 from tests.proxying import Proxy, proxy
 from tests.unit.process.serving import environment
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 MESSAGES = "https://api.anthropic.com/v1/messages"
 RESPONSES = "https://api.openai.com/v1/responses"
+GENERATE = PAGES[1]
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"
 LS = {"type": "object", "properties": {"dir": {"type": "string"}}}
 STEPS = [
@@ -109,6 +112,44 @@ async def test_every_dialect_is_continued(talk, strips_thinking):
         assert row["trainable"]
         assert not row["warnings"]
         assert b"prompt_token_ids" not in row["chat_request"]
+
+
+@pytest.mark.parametrize("talk", [by_chat, by_messages, by_responses, by_response_id, by_google])
+async def test_every_dialect_is_continued_by_the_second_route(talk):
+    async with Double(honour_prompt_ids=False, scale_out=True, strips_thinking=True) as vllm:
+        async with proxy(vllm.url, continuation="exact") as running:
+            vllm.push(*STEPS)
+            await talk(running)
+            rows = await running.calls()
+        sent = [r.body["token_ids"] for r in vllm.requests if r.path == GENERATE][1:]
+    assert [row["continuation"] for row in rows] == ["root", "exact", "exact"]
+    assert [row["finish_reason"] for row in rows] == ["tool_calls", "stop", "stop"]
+    assert sent == [row["prompt_ids"] for row in rows[1:]]
+    for before, row in itertools.pairwise(rows):
+        context = before["prompt_ids"] + before["completion_ids"]
+        assert row["prompt_ids"][: len(context)] == context
+        assert (row["parent_call_id"], row["prefix_len"], row["trainable"]) == (before["id"], len(context), True)
+        assert not row["warnings"]
+
+
+async def test_a_second_route_that_begins_to_echo_other_ids_is_found_out():
+    async with Double(honour_prompt_ids=False, scale_out=True) as vllm, proxy(vllm.url) as running:
+        vllm.push(*STEPS)
+        vllm.options.honour_generate_ids = False
+        await by_chat(running)
+        rows = await running.calls()
+    assert [row["continuation"] for row in rows] == ["root", Fork.ECHO_DIFFERS.stored, "off"]
+    assert Warning.PROMPT_IDS_IGNORED in rows[1]["warnings"]
+
+
+async def test_a_second_route_that_is_taken_away_is_a_fork():
+    async with Double(honour_prompt_ids=False, scale_out=True) as vllm, proxy(vllm.url) as running:
+        vllm.push(*STEPS)
+        vllm.options.scale_out = False
+        await by_chat(running)
+        rows = await running.calls()
+    assert [row["continuation"] for row in rows] == ["root", *[Fork.REFUSED.stored] * 2]
+    assert all(row["trainable"] for row in rows)
 
 
 async def test_the_start_takes_one_generation():
