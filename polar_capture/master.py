@@ -27,10 +27,12 @@ class ListeningAddons(AddonManager):
             await self.trigger_event(hooks.UpdateHook([message]))
 
     async def trigger_event(self, event: hooks.Hook) -> None:
-        for function in self._of(event.name):
+        listeners = self._of(event.name)
+        arguments = event.args() if listeners else []
+        for function in listeners:
             try:
                 with safecall():
-                    result = function(*event.args())
+                    result = function(*arguments)
                     if result is not None and inspect.isawaitable(result):
                         await result
             except exceptions.AddonHalt:

@@ -3,7 +3,8 @@
     python -m tests.bench.gateway [--calls 400] [--memory 10000] [--dialect anthropic]
 
 The double answers at once with 20,000 prompt ids and 500 sampled tokens with logprobs. Load generator and double run in
-processes of their own; CPU is that of the proxy's process, threads included.
+processes of their own; CPU is that of the proxy's process, threads included. `bare` is mitmproxy relaying the same
+bytes through the same hop (tests/bench/bare_relay.py): the floor of what any proxy of this kind costs on this machine.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import psutil
@@ -29,6 +30,7 @@ from polar_capture import ready
 PROMPT_IDS, SAMPLED = 20_000, 500
 SIZES = {"2 KB": 2_000, "200 KB": 200_000, "2 MB": 2_000_000}
 MESSAGES = "https://api.anthropic.com/v1/messages"
+BARE = "https://api.anthropic.com/v1/chat/completions"
 
 
 def messages_body(size: int) -> bytes:
@@ -60,6 +62,15 @@ def messages_body(size: int) -> bytes:
         length += len(json.dumps(added))
         turn += 1
     return json.dumps(body).encode()
+
+
+class Through(NamedTuple):
+    """A proxy under measurement."""
+
+    name: str
+    proxy: str
+    ca: str
+    process: psutil.Process
 
 
 class Load:
@@ -129,39 +140,54 @@ def main() -> None:
         proxy, line = started(command, "ready", folder / "proxy.log")
         running = ready.parse(line)
         assert running is not None
+        command = [
+            sys.executable,
+            "-m",
+            "tests.bench.bare_relay",
+            "--upstream",
+            upstream,
+            "--home",
+            str(folder / "bare"),
+        ]
+        relay, line = started(command, "ready", folder / "bare.log")
+        floor = json.loads(line[line.index("{") :])
+        paths = (
+            Through("bare", floor["proxy"], floor["ca"], psutil.Process(relay.pid)),
+            Through("proxy", running.proxy, running.ca, psutil.Process(proxy.pid)),
+        )
         try:
-            asyncio.run(measure(console, chosen, upstream, running, psutil.Process(proxy.pid)))
+            asyncio.run(measure(console, chosen, upstream, paths))
         finally:
-            for process in (proxy, double):
+            for process in (proxy, relay, double):
                 process.terminate()
                 process.wait(30)
 
 
-async def measure(
-    console: Console, chosen: argparse.Namespace, upstream: str, running: ready.Ready, process: psutil.Process
-) -> None:
+async def measure(console: Console, chosen: argparse.Namespace, upstream: str, ways: tuple[Through, Through]) -> None:
     table = Table(title=f"{PROMPT_IDS} prompt ids, {SAMPLED} sampled tokens with logprobs, streaming Messages")
-    for column in ("body", "conns", "path", "p50 ms", "p95 ms", "calls/s", "proxy CPU ms/call", "added p50 ms"):
+    for column in ("body", "conns", "path", "p50 ms", "p95 ms", "calls/s", "CPU ms/call", "added p50 ms", "x bare"):
         table.add_column(column, justify="right")
     for label, size in SIZES.items():
         body = messages_body(size)
-        through = Load(MESSAGES, body, running.proxy, running.ca)
         direct = Load(f"{upstream}/v1/chat/completions", body)
-        await through.run(20, 4)
         for connections in (1, 32):
             calls = chosen.calls if size < 1_000_000 else chosen.calls // 4
             base_wall, base = await direct.run(calls, connections)
-            before = cpu_seconds(process)
-            wall, times = await through.run(calls, connections)
-            cpu = (cpu_seconds(process) - before) / calls * 1000
-            middle, base_middle = statistics.median(times), statistics.median(base)
-            table.add_row(label, str(connections), "direct", *_cells(base, base_wall), "", "")
-            table.add_row("", "", "proxy", *_cells(times, wall), f"{cpu:.2f}", f"{middle - base_middle:.2f}")
+            table.add_row(label, str(connections), "direct", *_cells(base, base_wall), "", "", "")
+            spent: list[float] = []
+            for way in ways:
+                load = Load(BARE if way.name == "bare" else MESSAGES, body, way.proxy, way.ca)
+                await load.run(20, 4)
+                before = cpu_seconds(way.process)
+                wall, times = await load.run(calls, connections)
+                spent.append((cpu_seconds(way.process) - before) / calls * 1000)
+                added = statistics.median(times) - statistics.median(base)
+                ratio = f"{spent[-1] / spent[0]:.2f}"
+                table.add_row("", "", way.name, *_cells(times, wall), f"{spent[-1]:.2f}", f"{added:.2f}", ratio)
     console.print(table)
     if chosen.memory:
-        await _memory(
-            console, chosen.memory, Load(MESSAGES, messages_body(200_000), running.proxy, running.ca), process
-        )
+        ours = ways[1]
+        await _memory(console, chosen.memory, Load(MESSAGES, messages_body(200_000), ours.proxy, ours.ca), ours.process)
 
 
 def _cells(times: list[float], wall: float) -> list[str]:
