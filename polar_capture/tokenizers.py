@@ -4,14 +4,24 @@ A piece is the bytes of one token: a token may hold a part of a character only.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import requests
+
+log = logging.getLogger("polar_capture")
+
 PieceOf = Callable[[int], bytes | None]
 _AT_ONCE = 8
 _SECONDS = 10.0
+_FILES = [
+    "tokenizer.json", "tokenizer_config.json", "*.tiktoken", "tiktoken.model", "tokenizer.model", "spiece.model",
+    "vocab.json", "merges.txt", "vocab.txt",
+]  # fmt: skip
+"""What of a model is a tokenizer: https://huggingface.co/docs/transformers/main_classes/tokenizer"""
 
 
 class TokenizerError(Exception):
@@ -38,21 +48,16 @@ class Pieces:
 
 
 def load(name: str) -> Pieces:
-    """The tokenizer of a folder or file (tokenizer.json, *.tiktoken, tiktoken.model), or of a model's name, which
-    transformers may fetch. Raises TokenizerError."""
+    """The tokenizer of a folder or file (tokenizer.json, *.tiktoken, tiktoken.model), or of a model on the Hugging Face
+    hub, which is downloaded where its cache does not have it (HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE are heeded). No code
+    of a model is run. Raises TokenizerError."""
     path = Path(name).expanduser()
-    ranks = _first(path, "*.tiktoken", "tiktoken.model")
-    whole = _first(path, "tokenizer.json")
     try:
-        if whole is not None:
-            return _of_backend(name, _tokenizers().Tokenizer.from_file(str(whole)))
-        if ranks is not None:
-            return _of_ranks(name, ranks)
         if path.exists():
-            raise TokenizerError(f"{name} holds neither tokenizer.json nor a tiktoken file")
-        from transformers import AutoTokenizer
-
-        return _of_backend(name, AutoTokenizer.from_pretrained(name).backend_tokenizer)
+            return _of_path(name, path)
+        if path.is_absolute() or name.startswith("."):
+            raise TokenizerError(f"there is no tokenizer at {name}")
+        return _of_path(name, _snapshot(name, local=False))
     except ImportError as error:
         raise TokenizerError(f"{error}: pip install 'polar-capture[tokenizer]'") from error
     except TokenizerError:
@@ -61,15 +66,28 @@ def load(name: str) -> Pieces:
         raise TokenizerError(f"the tokenizer {name} cannot be loaded: {error}") from error
 
 
+def at_hand(model: str | None) -> Pieces | None:
+    """A served model's own tokenizer where this machine has it: in the hub's cache by its name, or in the folder that
+    it is served from. Nothing is downloaded, and a name never means a folder of the working directory."""
+    if not model:
+        return None
+    try:
+        if Path(model).is_absolute():
+            return _of_path(model, Path(model)) if Path(model).is_dir() else None
+        return _of_path(model, _snapshot(model, local=True))
+    except ImportError:
+        return None  # polar-capture[tokenizer] is not installed
+    except Exception as error:  # no such entry, no such name, a bad file: the engine knows it all
+        log.debug("no tokenizer of %s at hand: %s", model, error)
+        return None
+
+
 def of_engine(url: str, model: str | None) -> Pieces:
     """The vocabulary of a running vLLM, asked id by id (POST /detokenize).
 
     A part of a character comes back as U+FFFD. Raises TokenizerError when the engine does not answer.
     """
-    import requests
-
-    session = requests.Session()
-    session.trust_env = False  # an agent's HTTPS_PROXY is not for this
+    session = _session()
     address = url.rstrip("/") + "/detokenize"
 
     def piece(token: int) -> bytes | None:
@@ -88,18 +106,63 @@ def of_engine(url: str, model: str | None) -> Pieces:
 
 
 def find(name: str | None, upstreams: Iterable[tuple[str, str | None]]) -> tuple[Pieces | None, str]:
-    """The tokenizer that was named, else the first of these engines (URL, model) that answers; and a line for people
-    where there is none. Raises TokenizerError for a named one that cannot be loaded."""
+    """The tokenizer that was named; else that of the model which these engines (URL, model's name) serve, where it is
+    at hand; else the first engine that answers. And a line for people where there is none. Raises TokenizerError for a
+    named one that cannot be loaded."""
     if name:
         return load(name), ""
     tried = []
     for url, model in upstreams:
+        found = at_hand(model)
+        if found is not None:
+            return found, ""
         try:
-            return of_engine(url, model), ""
+            asked = of_engine(url, model)
         except TokenizerError:
             tried.append(url)
+            continue
+        return at_hand(_served_from(url, model)) or asked, ""
     where = f"no engine answers at {', '.join(tried)}" if tried else "no engine is known"
-    return None, f"token ids are shown without text: {where}; --tokenizer PATH names a tokenizer"
+    return None, f"token ids are shown without text: {where}; --tokenizer names a folder or a model of the hub"
+
+
+def _served_from(url: str, model: str | None) -> str | None:
+    """Folder or hub name of an engine's model, where it is not the name under which it is served (GET /v1/models)."""
+    try:
+        listed = _session().get(url.rstrip("/") + "/v1/models", timeout=_SECONDS).json()["data"]
+        roots = [str(entry["root"]) for entry in listed if entry.get("root") and model in (None, entry.get("id"))]
+    except (requests.RequestException, KeyError, TypeError, ValueError, AttributeError):
+        return None  # another server than vLLM
+    return roots[0] if roots and roots[0] != model else None
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # an agent's HTTPS_PROXY is not for this
+    return session
+
+
+def _snapshot(name: str, *, local: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=local))
+
+
+def _of_path(name: str, path: Path) -> Pieces:
+    """The tokenizer in a folder, or a file of one."""
+    whole, ranks = _first(path, "tokenizer.json"), _first(path, "*.tiktoken", "tiktoken.model")
+    if whole is not None:
+        from tokenizers import Tokenizer
+
+        return _of_backend(name, Tokenizer.from_file(str(whole)))
+    if ranks is not None:
+        return _of_ranks(name, ranks)
+    if path.is_dir() and any(_first(path, pattern) for pattern in _FILES if pattern != "tokenizer_config.json"):
+        from transformers import AutoTokenizer
+
+        converted = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        return _of_backend(name, converted.backend_tokenizer)
+    raise TokenizerError(f"{name} holds no tokenizer: neither tokenizer.json nor a tiktoken or SentencePiece file")
 
 
 def _first(path: Path, *patterns: str) -> Path | None:
@@ -110,12 +173,6 @@ def _first(path: Path, *patterns: str) -> Path | None:
         if found:
             return found[0]
     return None
-
-
-def _tokenizers() -> Any:
-    import tokenizers
-
-    return tokenizers
 
 
 def _of_backend(name: str, backend: Any) -> Pieces:

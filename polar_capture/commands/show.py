@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tokenizer",
-    metavar="PATH",
-    help="Tokenizer that gives ids their text in the page; else the engine is asked.  [env: POLAR_TOKENIZER]",
+    metavar="PATH|MODEL",
+    help="Tokenizer that gives ids their text in the page, a folder or a model of the hub; else the served model's own "
+    "where this machine has it, else the engine is asked.  [env: POLAR_TOKENIZER]",
     envvar="POLAR_TOKENIZER",
 )
 @click.option(

@@ -71,6 +71,8 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     aliases: list[str] = []
     any_model: bool = False
     """Answer for every model name."""
+    root: str | None = None
+    """Where the model was loaded from; None: a path of no meaning."""
     window: int = 65536
     version: str = "0.32.0"
     strips_thinking: bool = False

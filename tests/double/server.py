@@ -153,7 +153,7 @@ class Double:
             "object": "model",
             "created": 1796105766,
             "owned_by": "vllm",
-            "root": f"models/{name}",
+            "root": self.options.root or f"models/{name}",
             "parent": None,
             "max_model_len": self.options.window,
         }

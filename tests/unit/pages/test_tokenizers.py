@@ -63,7 +63,7 @@ async def test_an_engine_is_asked_once_for_each_id():
 def test_without_tokenizer_and_engine_it_is_said():
     assert tokenizers.find(None, []) == (
         None,
-        "token ids are shown without text: no engine is known; --tokenizer PATH names a tokenizer",
+        "token ids are shown without text: no engine is known; --tokenizer names a folder or a model of the hub",
     )
     found, note = tokenizers.find(None, [("http://127.0.0.1:9", "m")])
     assert found is None
