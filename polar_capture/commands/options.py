@@ -155,7 +155,9 @@ def serving(port: int) -> Callable[[F], F]:
                     type=click.Path(path_type=Path, file_okay=False),
                     help="Where rows wait for the database.",
                 ),
-                click.option("--tokenizer", metavar="PATH|MODEL", help="For showing ids as text; never used to capture."),
+                click.option(
+                    "--tokenizer", metavar="PATH|MODEL", help="For showing ids as text; never used to capture."
+                ),
                 click.option(
                     "--provider-host",
                     "provider_hosts",
