@@ -21,9 +21,6 @@ ANONYMOUS = "sub:conversation"
 _VAGUE = ("qwen-code",)
 """Harnesses whose "main" only says that it is no sub-agent: their own helpers carry it as well."""
 
-_TITLES = {"opencode": "title generator"}
-"""Harness → words in the instructions of its title calls, which nothing else tells apart."""
-
 _NAME_THEIR_SESSION = ("claude-code", "codex", "opencode", "qwen-code")
 """Harnesses whose calls all carry one session id of their own, sub-agents' included."""
 
@@ -49,6 +46,14 @@ class Place(msgspec.Struct, frozen=True):
     agent: str = MAIN
     kind: str = "turn"
     user_turn: str | None = None
+
+
+_INSTRUCTED = {
+    "opencode": {"title generator": Place("aux:title", "side"), "context summarization agent": Place()},
+    "pi": {"context summarization assistant": Place()},
+}
+"""Harness → words in the instructions of calls without tools → whose they are, which nothing else tells. A compaction
+call looks like a helper's, but is a turn of the agent that goes on from its words."""
 
 
 class Family(msgspec.Struct):
@@ -108,14 +113,16 @@ class Family(msgspec.Struct):
             if known is not None and known.agent.startswith("sub:"):
                 return Place(known.agent, kind)
             return Place(self._by_opening(_exact_opening(chat), "sub:") or _sub(call_id), kind)
-        title = _TITLES.get(hints.harness or "")
-        if hints.agent is None and title and not chat.tools and title in _instructions(chat)[:400]:
-            return Place("aux:title", "side")
+        instructed = _instructed(hints, chat)
+        if instructed is not None:
+            return instructed
         if hints.agent is not None and not (hints.agent == MAIN and hints.harness in _VAGUE):
             return Place(hints.agent, kind)
         found = self.openings.get(opening)
         if kind != "turn" or not self.openings or (harness or self.heard) is None:
             return Place(known.agent if known else MAIN, kind)
+        if known is not None and known.kind == "side" and found is not None:
+            return Place(found, kind)  # its history only holds words that a helper said as well
         if known is not None and (found is not None or known.agent not in self.openings.values()):
             return Place(known.agent, known.kind)
         same = self.openings.get(_exact_opening(chat))
@@ -147,6 +154,15 @@ class Family(msgspec.Struct):
         """The nested agent with this session id of its own."""
         agent = self.own.get(session or "", MAIN)
         return None if agent == MAIN else agent
+
+
+def _instructed(hints: Told, chat: ChatRequest) -> Place | None:
+    """The place of a call without tools that its own instructions tell."""
+    if hints.agent is not None or chat.tools:
+        return None
+    head = _instructions(chat)[:400]
+    known = _INSTRUCTED.get(hints.harness or "", {})
+    return next((place for words, place in known.items() if words in head), None)
 
 
 def _opening(chat: ChatRequest) -> int:

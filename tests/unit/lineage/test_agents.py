@@ -100,6 +100,29 @@ def test_opencodes_title_is_told_by_its_instructions() -> None:
     assert session.call(harness="opencode", session="o")[1].agent == "main"
 
 
+@pytest.mark.parametrize(
+    ("harness", "words"),
+    [("opencode", "You are a context summarization agent."), ("pi", "You are a context summarization assistant.")],
+)
+def test_a_compaction_is_a_turn_of_the_main_agent(harness: str, words: str) -> None:
+    session = Session(harness)
+    _, _ = session.call(harness=harness)
+    summary, place = session.call(request=chat(words, tools=False), harness=harness)
+    assert (place.agent, place.kind) == ("main", "turn")
+    assert session.call(summary, harness=harness)[1].agent == "main"
+    _, of_a_sub = session.call(request=chat(words, tools=False), harness=harness, agent="sub:2")
+    assert of_a_sub.agent == "sub:2"
+
+
+def test_words_that_a_helper_said_as_well_do_not_make_a_helper() -> None:
+    """OpenCode after a compaction: the summary in its history has the words of the title call."""
+    session = Session("opencode")
+    title, _ = session.call(request=chat("You are a title generator.", tools=False), harness="opencode")
+    session.call(harness="opencode")
+    _, place = session.call(title, harness="opencode")
+    assert (place.agent, place.kind) == ("main", "turn")
+
+
 def test_anonymous_subagents_are_told_apart_by_their_history() -> None:
     session = Session("copilot")
     session.call(harness="copilot")
