@@ -15,6 +15,7 @@ from tests.browser import sessions
 from tests.double.process import running
 from tests.double.script import Options, Script
 from tests.unit.pages.fake_hub import hub
+from tests.unit.process.serving import serve
 
 WORDS = {40 + place: f"word{place}" for place in range(30)}
 """The ids that the session of the tests sampled in its calls 1 to 3, and more."""
@@ -136,3 +137,13 @@ def test_a_folder_without_a_tokenizer_is_said(tmp_path: Path):
         tokenizers.load(str(tmp_path))
     with pytest.raises(tokenizers.TokenizerError, match="there is no tokenizer at /nowhere"):
         tokenizers.load("/nowhere")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not tell what a process has loaded")
+def test_a_capturing_proxy_never_loads_a_tokenizer(tmp_path: Path):
+    whole(tmp_path / "made", WORDS)
+    with running() as engine, serve(engine.url, tmp_path, "--tokenizer", str(tmp_path / "made")) as proxy:
+        assert proxy.post().status_code == 200
+        loaded = Path(f"/proc/{proxy.process.pid}/maps").read_text()
+    assert "/msgspec/" in loaded, "extension modules are seen in it"
+    assert not [name for name in ("/tokenizers/", "/tiktoken/", "/torch/") if name in loaded]
