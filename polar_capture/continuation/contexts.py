@@ -18,10 +18,12 @@ KEPT_BYTES = 128 * 2**20
 
 
 class Context(msgspec.Struct, frozen=True):
-    """One recorded turn. `ids`: prompt + completion, int32. `plain`: the template's render of what was asked, int32;
-    None where only the engine can tell it. `asked` is of the same conversation."""
+    """One recorded turn. `ids`: prompt + completion, int32; the last `sampled` are the completion. `plain`: the
+    template's render of what was asked, int32; None where only the engine can tell it. `asked` is of the same
+    conversation."""
 
     ids: Ids
+    sampled: int
     asked: Asked
     ending: Ending
     plain: Ids | None
@@ -67,7 +69,7 @@ def ending_of(message: Message, finish_reason: str | None, stop_reason: object, 
     named = stop_reason is not None and (len(sampled) == 0 or str(stop_reason) != str(int(sampled[-1])))
     cut = finish_reason == "length"
     said_nothing = not text_of(message.content) and not message.tool_calls
-    return Ending(cut=cut, thought=cut and bool(message.reasoning) and said_nothing, stop_string=named)
+    return Ending(cut=cut, thought=cut and said_nothing, stop_string=named)
 
 
 def context_of(row: Mapping[str, Any]) -> Context | None:
@@ -86,4 +88,4 @@ def context_of(row: Mapping[str, Any]) -> Context | None:
     if row["finish_reason"] == "tool_calls" and len(sampled) >= sampling.get("max_tokens", len(sampled) + 1):
         ending = msgspec.structs.replace(ending, cut=True)
     plain = None if row["continuation"] == EXACT else prompt
-    return Context(joined(prompt, sampled), of, ending, plain)
+    return Context(joined(prompt, sampled), len(sampled), of, ending, plain)

@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 
 from polar_capture.chat import ChatRequest, Completion, Message
-from polar_capture.continuation import tails
+from polar_capture.continuation import tails, thoughts
 from polar_capture.continuation.asked import Asked, asked
 from polar_capture.continuation.contexts import Context, Contexts, ending_of, joined
 from polar_capture.continuation.history import Step, step
 from polar_capture.continuation.reasons import EXACT, OFF, ROOT, Fork
 from polar_capture.continuation.tails import Frame, Ids, Seam
+from polar_capture.continuation.thoughts import Closing
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.turns import Restored
 
@@ -78,6 +79,7 @@ class Planner:
         self._keep_thinking = keep_thinking
         self._contexts = contexts or Contexts()
         self._frames: dict[tuple[str, bool, bool, bytes], Frame] = {}
+        self._closings: dict[tuple[str, bool, bytes], Closing] = {}
 
     async def plan(self, session: str, chat: ChatRequest, restored: Restored) -> Plan:
         """The plan of one call, given its restored and canonical conversation.
@@ -141,7 +143,7 @@ class Planner:
         ending = ending_of(choices[0].message, choices[0].finish_reason, choices[0].stop_reason, sampled)
         if choices[0].finish_reason == "tool_calls" and generation.limit is not None:
             ending = msgspec.structs.replace(ending, cut=len(sampled) >= generation.limit)
-        self._contexts.add(call_id, Context(joined(prompt, sampled), plan.asked, ending, plain))
+        self._contexts.add(call_id, Context(joined(prompt, sampled), len(sampled), plan.asked, ending, plain))
 
     # --- one continuation --------------------------------------------------------------------------------------------
 
@@ -186,6 +188,7 @@ class Planner:
         joint = tails.seam(known, short, turn, full)
         if isinstance(joint, Fork):
             self._frames.clear()  # another template may be served now
+            self._closings.clear()
             return joint
         plain = context.plain if context.plain is not None else rest[0]
         if not tails.appended(known.opening, joint, plain, full):
@@ -194,7 +197,13 @@ class Planner:
                 return refusal
         elif not self._keep_thinking and await self._drops_thought(session, chat, found, joint):
             return Fork.THINKING_STRIPPED
-        tail = tails.tail(joint.after, int(context.ids[-1]), context.ending)
+        mark: Ids | None = None
+        if context.ending.thought:
+            closed = await self._mark(session, url, chat, found, known, plain, context, joint.after)
+            if isinstance(closed, Fork):
+                return closed
+            mark = closed
+        tail = tails.tail(joint.after, int(context.ids[-1]), context.ending, mark)
         if isinstance(tail, Fork):
             return tail
         prompt = joined(context.ids, tail)
@@ -229,6 +238,33 @@ class Planner:
         silent = await self._render(session, _bare(chat, [*asking, _without_thought(answer), *new]))
         return bool(np.array_equal(silent[-len(joint.turn) - len(joint.after) :], joined(joint.turn, joint.after)))
 
+    async def _mark(
+        self,
+        session: str,
+        url: str,
+        chat: ChatRequest,
+        found: Step,
+        known: Frame,
+        plain: Ids,
+        context: Context,
+        after: Ids,
+    ) -> Ids | Fork:
+        """The ids by which the template closes the thought that the parent was cut in."""
+        answer = chat.messages[found.answer]
+        upto, lettered = _upto(chat, found.answer + 1), _upto(chat, found.answer)
+        more = msgspec.structs.replace(answer, reasoning=(answer.reasoning or "") + thoughts.LETTER)
+        lettered.messages.append(more)
+        closing, whole, longer = await asyncio.gather(
+            self._closing(session, url, chat, _before(chat, found), known),
+            self._render(session, upto, add_generation_prompt=False),
+            self._render(session, lettered, add_generation_prompt=False),
+        )
+        if isinstance(closing, Fork):
+            return closing
+        head = plain[: len(plain) - len(known.opening)]
+        sampled = context.ids[-context.sampled :]
+        return thoughts.closed(closing, head, known.opening, sampled, whole, longer, after)
+
     # --- renders -----------------------------------------------------------------------------------------------------
 
     async def _frame(self, session: str, url: str, chat: ChatRequest, before: str, behind: str) -> Frame | Fork:
@@ -249,6 +285,19 @@ class Planner:
         )
         if isinstance(found, Frame):
             self._frames[key] = found
+        return found
+
+    async def _closing(self, session: str, url: str, chat: ChatRequest, before: str, known: Frame) -> Closing | Fork:
+        """How thoughts are closed behind a message of a role; asked once for each engine and its switches."""
+        options = asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options
+        key = (url, before == "tool", options)
+        if key in self._closings:
+            return self._closings[key]
+        ends = [_bare(chat, [*tails.asking(before), end]) for end in (*thoughts.THOUGHTS, *tails.ANSWERS)]
+        renders = await asyncio.gather(*(self._render(session, end, add_generation_prompt=False) for end in ends))
+        found = thoughts.closing(known.lead, *renders)
+        if isinstance(found, Closing):
+            self._closings[key] = found
         return found
 
     async def _render(self, session: str, chat: ChatRequest, *, add_generation_prompt: bool = True) -> Ids:

@@ -51,9 +51,9 @@ class Frame(msgspec.Struct, frozen=True):
 def frame(lead: Ids, asked: Ids, first: Ids, second: Ids) -> Frame | Fork:
     """The frame, from four renders: what asks, without and with a generation prompt; the same, an answer and a follower
     with one, for each of the two ANSWERS."""
-    if not (_starts(asked, lead) and _starts(first, lead) and _starts(second, lead)):
+    if not (starts(asked, lead) and starts(first, lead) and starts(second, lead)):
         return Fork.NOT_APPEND_ONLY
-    after = _common_end(first, second)
+    after = common_end(first, second)
     answered = first[: len(first) - after]
     if after == 0 or len(answered) <= len(lead):
         return Fork.TEMPLATE
@@ -74,13 +74,13 @@ def seam(known: Frame, short: Ids, turn: Ids, full: Ids) -> Seam | Fork:
     `short` renders the fixed exchange with the new messages, `turn` what asks there with the real answer and the new
     messages, `full` the whole conversation; all with a generation prompt.
     """
-    if not (_starts(short, known.answered) and _starts(turn, known.lead)):
+    if not (starts(short, known.answered) and starts(turn, known.lead)):
         return Fork.TEMPLATE
     after = short[len(known.answered) :]
     rendered = turn[len(known.lead) :]
     if len(after) == 0 or len(rendered) <= len(after):
         return Fork.TEMPLATE
-    if not (_ends(rendered, after) and _ends(full, rendered)):
+    if not (ends(rendered, after) and ends(full, rendered)):
         return Fork.TEMPLATE
     return Seam(rendered[: len(rendered) - len(after)], after)
 
@@ -88,14 +88,14 @@ def seam(known: Frame, short: Ids, turn: Ids, full: Ids) -> Seam | Fork:
 def appended(opening: Ids, found: Seam, before: Ids, now: Ids) -> bool:
     """Whether the whole render `now` is `before`, the one that the answer was sampled behind, without its generation
     prompt `opening`, and then the answer and what follows it: no id more, none less."""
-    if not _ends(before, opening):
+    if not ends(before, opening):
         return False
     head = before[: len(before) - len(opening)]
-    return _starts(now, head) and len(now) == len(head) + len(found.turn) + len(found.after)
+    return starts(now, head) and len(now) == len(head) + len(found.turn) + len(found.after)
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How an answer's tokens end. `cut`: by a limit, in place of an end token; `thought`: inside its thought;
+    """How an answer's tokens end. `cut`: by a limit, in place of an end token; `thought`: before any word of an answer;
     `stop_string`: at a string that the client named."""
 
     cut: bool = False
@@ -103,8 +103,8 @@ class Ending(msgspec.Struct, frozen=True):
     stop_string: bool = False
 
 
-def tail(after: Ids, last: int, ending: Ending) -> Ids | Fork:
-    """The ids to put behind a completion whose last id is `last`.
+def tail(after: Ids, last: int, ending: Ending, mark: Ids | None = None) -> Ids | Fork:
+    """The ids to put behind a completion whose last id is `last`; `mark` are those that close a thought that was cut.
 
     An end token that was sampled is the first of what the template writes: the end of turn (ChatML), or the marker of
     the next role (GLM). A cut answer is closed by the template's own ids.
@@ -112,21 +112,21 @@ def tail(after: Ids, last: int, ending: Ending) -> Ids | Fork:
     if ending.stop_string:
         return Fork.STOP_STRING
     if ending.thought:
-        return Fork.CUT_THOUGHT
+        return Fork.CUT_THOUGHT if mark is None else np.concatenate((mark, after))
     if last == after[0]:
         return after[1:] if len(after) > 1 else Fork.TEMPLATE
     return after if ending.cut else Fork.END_OF_TURN
 
 
-def _starts(whole: Ids, beginning: Ids) -> bool:
+def starts(whole: Ids, beginning: Ids) -> bool:
     return np.array_equal(whole[: len(beginning)], beginning)
 
 
-def _ends(whole: Ids, end: Ids) -> bool:
+def ends(whole: Ids, end: Ids) -> bool:
     return len(end) == 0 or np.array_equal(whole[-len(end) :], end)
 
 
-def _common_end(one: Ids, other: Ids) -> int:
+def common_end(one: Ids, other: Ids) -> int:
     size = min(len(one), len(other))
     differ: npt.NDArray[Any] = np.flatnonzero(one[len(one) - size :] != other[len(other) - size :])
     return size if len(differ) == 0 else size - 1 - int(differ[-1])

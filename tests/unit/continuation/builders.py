@@ -56,6 +56,15 @@ def strips(chat: ChatRequest, opens: bool) -> list[int]:
     return [*out, ANSWER] if opens else out
 
 
+def opened_thoughts(chat: ChatRequest, opens: bool) -> list[int]:
+    """DeepSeek-R1's kind: the prompt opens the thought."""
+    out: list[int] = []
+    for message in chat.messages:
+        empty = ids("()") if message.role == "assistant" and not message.reasoning else []
+        out += [ROLES[message.role], *empty, *said(message), END]
+    return [*out, ANSWER, ord("(")] if opens else out
+
+
 def grouped(chat: ChatRequest, opens: bool) -> list[int]:
     """DeepSeek's kind: an answer behind a tool result has no mark of its own."""
     out: list[int] = []
@@ -150,13 +159,15 @@ class Conversation:
         finish: str = "stop",
         stop: str | int | None = None,
         echo: bool = True,
+        sampled: list[int] | None = None,
         **generation: Any,
     ) -> str:
-        """Sample one answer, and let the client take it up; what became of the call."""
+        """Sample one answer, and let the client take it up; what became of the call. `sampled` are its ids, where they
+        are not those of its render."""
         chat, plan = await self.plan()
         prompt = plan.prompt_ids or self.engine.template(chat, True)
         message = Message("assistant", answer) if isinstance(answer, str) else answer
-        sampled = said(message) + ([] if end is None else [end])
+        sampled = sampled or said(message) + ([] if end is None else [end])
         choice = Choice(0, message, finish, stop, sampled, [-0.5] * len(sampled))
         completion = Completion([choice], Usage(len(prompt), len(sampled)), "m", prompt)
         answered = Answered(completion, **generation)

@@ -15,7 +15,7 @@ CHAT = ChatRequest(messages=[Message("user", "hi")])
 
 def context(size: int, plain: int = 0) -> Context:
     ids = np.zeros(size, np.int32)
-    return Context(ids, asked(CHAT, {})[-1], Ending(), np.zeros(plain, np.int32) if plain else None)
+    return Context(ids, 1, asked(CHAT, {})[-1], Ending(), np.zeros(plain, np.int32) if plain else None)
 
 
 def test_the_least_recently_used_contexts_go_first():

@@ -150,7 +150,6 @@ async def test_a_cut_answer_is_closed_by_the_templates_own_ids(finish):
 @pytest.mark.parametrize(
     ("answer", "how", "fork"),
     [
-        (Message("assistant", None, reasoning="I was thi"), {"end": None, "finish": "length"}, Fork.CUT_THOUGHT),
         ("so STOP", {"end": None, "stop": "STOP"}, Fork.STOP_STRING),
         ("so", {"end": OTHER_END}, Fork.END_OF_TURN),
         ("so", {"end": OTHER_END, "stop": OTHER_END}, Fork.END_OF_TURN),
