@@ -1,8 +1,10 @@
 """The control host as its clients see it: sessions and rewards of a running proxy (DESIGN §4), over `requests`."""
 
+import socket
 from typing import Any
 
 import requests
+import requests.adapters
 
 from polar_capture.exits import Failure
 
@@ -10,6 +12,15 @@ PROXIED = "http://polar.capture"
 """The control host's name inside a proxy: it answers by itself, no name server knows it."""
 
 PATIENCE = 20.0
+
+
+class _AtOnce(requests.adapters.HTTPAdapter):
+    """Sends small bodies to a proxy at once: urllib3 leaves Nagle's algorithm on there, which costs 40 ms a request."""
+
+    def proxy_manager_for(self, proxy: str, **settings: Any) -> Any:
+        return super().proxy_manager_for(
+            proxy, socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)], **settings
+        )
 
 
 class Refused(Failure):
@@ -30,6 +41,7 @@ class ControlClient:
         self._http.trust_env = False
         if proxy:
             self._http.proxies = {"http": proxy}
+            self._http.mount("http://", _AtOnce())
         if token:
             self._http.headers["Authorization"] = f"Bearer {token}"
 

@@ -2,18 +2,22 @@
 
     python -I -S supervisor.py PATIENCE [--jail SOCKET:PORT] -- COMMAND…
 
-A file of its own that imports nothing of ours, because one is started for each stage of each sample. On Linux it is a
+A file of its own that imports nothing of ours and little else (contextlib alone would take as long as Python's start),
+because one is started for each stage of each sample. On Linux it is a
 subreaper: a daemon that leaves its process group becomes its child, and is found. It ends, with all below it, on
 SIGTERM and when its own parent dies. Its status is the command's, as shells say it.
 """
 
-import contextlib
 import ctypes
 import os
 import select
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -60,8 +64,7 @@ def waker() -> int:
 def start(command: list[str]) -> int:
     child = os.fork()
     if child:
-        with contextlib.suppress(OSError):
-            os.setpgid(child, child)
+        attempt(os.setpgid, child, child)
         return child
     try:
         os.setpgid(0, 0)
@@ -82,9 +85,8 @@ def wait(child: int, woken: int) -> "tuple[int | None, bool]":
         if ended is not None:
             return ended, False
         select.select([woken], [], [], 1.0)
-        with contextlib.suppress(BlockingIOError):
-            if set(os.read(woken, 4096)) - {signal.SIGCHLD}:
-                return reap(child)[1], True
+        if signals(woken) - {signal.SIGCHLD}:
+            return reap(child)[1], True
 
 
 def reap(child: int) -> "tuple[bool, int | None]":
@@ -112,19 +114,31 @@ def end_all(child: int, patience: float, woken: int) -> None:
             sent = signal.SIGKILL
         living = descendants() if LINUX else set()
         for process in living if sent == signal.SIGKILL else living - told:
-            with contextlib.suppress(OSError):
-                os.kill(process, sent)
+            attempt(os.kill, process, sent)
         if not LINUX or (sent not in told and sent == signal.SIGTERM):
-            with contextlib.suppress(OSError):
-                os.killpg(child, sent)
+            attempt(os.killpg, child, sent)
             told.add(sent)
         told |= living
         select.select([woken], [], [], 0.05)
-        with contextlib.suppress(BlockingIOError):
-            os.read(woken, 4096)
+        signals(woken)
     if not LINUX:
-        with contextlib.suppress(OSError):
-            os.killpg(child, signal.SIGKILL)
+        attempt(os.killpg, child, signal.SIGKILL)
+
+
+def attempt(call: "Callable[[int, int], None]", process: int, value: int) -> None:
+    """Call it for a process that may have ended meanwhile."""
+    try:
+        call(process, value)
+    except OSError:
+        return
+
+
+def signals(woken: int) -> "set[int]":
+    """The signals that came since the last look."""
+    try:
+        return set(os.read(woken, 4096))
+    except BlockingIOError:
+        return set()
 
 
 def descendants() -> "set[int]":
@@ -132,8 +146,11 @@ def descendants() -> "set[int]":
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
     found: set[int] = set()
     added = {os.getpid()}
     while added:
@@ -143,4 +160,4 @@ def descendants() -> "set[int]":
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # nothing is left to tidy up
