@@ -155,9 +155,10 @@ class Bodies:
         packed = getattr(link, column) if link else None
         if link is None or packed is None:
             return None, b""
-        kind = codec.body_header(packed).kind
+        header = codec.body_header(packed)
+        kind = header.kind
         if kind == codec.WHOLE:
-            return codec.unpack_body(packed)
+            return codec.unpack_body(packed, column)
         beside = b""
         if kind == codec.AGAINST_REQUEST:
             base = self.with_middle(call_id, "request")[0]
@@ -167,12 +168,23 @@ class Bodies:
             if column == "request":
                 beside = self.with_middle(parent, "message")[0] or b""
         else:
-            base = self.with_middle(self.ancestor(call_id, codec.KEY_HOPS), column)[0]
+            hops = codec.KEY_HOPS[header.version]
+            base = self.with_middle(self.ancestor(call_id, hops), column)[0]
+            if column == "request" and header.version > 1:
+                beside = b"".join(self.said(self.ancestor(call_id, 1), hops))
         if base is None:
             raise CodecError(f"call {call_id}: the body that its {column} is packed against is not in the database")
         if column == "chat_request" and kind != codec.AGAINST_REQUEST:
             beside = self.with_middle(call_id, "request")[1]
-        return codec.unpack_body(packed, base, beside)
+        return codec.unpack_body(packed, column, base, beside)
+
+    def said(self, call_id: str, count: int) -> tuple[bytes, ...]:
+        """The messages of that many calls up to this one, oldest first. CodecError where the chain is shorter."""
+        messages = []
+        for hops in range(count):
+            call_id = self.ancestor(call_id, 1) if hops else call_id
+            messages.append(self.body(call_id, "message") or b"")
+        return tuple(reversed(messages))
 
     def header(self, call_id: str, column: str) -> codec.BodyHeader:
         """The header of a body that is there; CodecError where it is not."""

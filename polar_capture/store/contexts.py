@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polar_capture.store.codec import Float32Array, Int32Array
+from polar_capture.store.codec import Float32Array, Int32Array, PromptHash
 
 NO_IDS: Int32Array = np.empty(0, np.int32)
 NO_LOGPROBS: Float32Array = np.empty(0, np.float32)
@@ -14,7 +14,7 @@ NO_LOGPROBS: Float32Array = np.empty(0, np.float32)
 
 class Body:
     """A body in full, its depth in the chain of bodies, and its key: the last body of the chain at a multiple of
-    KEY_HOPS."""
+    the key's hops."""
 
     __slots__ = ("depth", "key", "middle", "text")
 
@@ -29,9 +29,12 @@ class Context:
 
     tokens: Int32Array = field(default_factory=lambda: NO_IDS)
     tokens_depth: int = 0
+    prompt_hash: PromptHash | None = None
     request: Body | None = None
     chat_request: Body | None = None
     message: bytes = b""
+    said: tuple[bytes, ...] = ()
+    """The messages from the call of its request's key to its own, oldest first."""
     secret: bool = False
     """Something in it has the shape of a credential; its children have that in their prompts too."""
 

@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from polar_capture import resources
 from polar_capture.store.models import Base
+from polar_capture.store.statements import run_plain
 
 REVISION = "0001"
 """The head of the migrations in `db/versions`."""
@@ -143,7 +144,7 @@ class Database:
 
         @sa.event.listens_for(engine, "begin")
         def begin(connection: sa.Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+            run_plain(connection, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
         return engine
 

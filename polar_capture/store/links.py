@@ -78,6 +78,8 @@ def load_context(connection: sa.Connection, call_id: str) -> Context | None:
         context.request = _body(bodies, call_id, "request")
         context.chat_request = _body(bodies, call_id, "chat_request")
         context.message = bodies.body(call_id, "message") or b""
+        hops = context.request.depth % codec.KEY_HOPS[codec.BODY_VERSION] if context.request else 0
+        context.said = bodies.said(call_id, hops + 1)
         warnings = connection.execute(sa.select(Call.warnings).where(Call.id == call_id)).scalar_one()
         context.secret = Warning.SECRET_IN_PROMPT in warnings
     return context
@@ -88,6 +90,6 @@ def _body(bodies: Bodies, call_id: str, column: str) -> Body | None:
     if text is None:
         return None
     header = bodies.header(call_id, column)
-    hops = header.depth % codec.KEY_HOPS
+    hops = header.depth % codec.KEY_HOPS[codec.BODY_VERSION]
     key = bodies.body(bodies.ancestor(call_id, hops), column) if hops else None
     return Body(text, middle, header.depth, Body(key, b"", header.depth - hops, None) if key is not None else None)

@@ -5,21 +5,28 @@ upsert, the packed rows of one answer, a change of narrow columns, a reward.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from polar_capture.outcomes import SessionStatus
 from polar_capture.store.escaping import escape
 from polar_capture.store.models import Call, MintedId, Reward, Session
 from polar_capture.store.records import SessionRecord
+from polar_capture.store.statements import deleting, insert_ignoring, inserting, updating
 
 _SESSIONS: sa.Table = Session.__table__  # type: ignore[assignment]
 _CALLS: sa.Table = Call.__table__  # type: ignore[assignment]
 _MINTED: sa.Table = MintedId.__table__  # type: ignore[assignment]
 _REWARDS: sa.Table = Reward.__table__  # type: ignore[assignment]
+
+_INSERT_STUBS = inserting(_SESSIONS, ("id", "status", "metadata", "started_at"))
+_INSERT_CALLS = inserting(_CALLS)
+_INSERT_MINTED = inserting(_MINTED)
+_INSERT_REWARDS = inserting(_REWARDS)
+_FORGET = deleting(_MINTED)
 
 AMENDABLE = frozenset({"attempt", "delivered", "trainable", "reason", "warnings", "user_turn"})
 
@@ -68,25 +75,17 @@ def apply(connection: sa.Connection, operations: Sequence[Operation]) -> None:
             upsert_session(connection, operation.record)
     calls = [operation for operation in operations if isinstance(operation, InsertCalls)]
     _insert_calls(connection, calls)
+    _amend(connection, [operation for operation in operations if isinstance(operation, AmendCall)])
     for operation in operations:
-        if isinstance(operation, AmendCall):
-            _amend(connection, operation)
-        elif isinstance(operation, InsertReward):
+        if isinstance(operation, InsertReward):
             _insert_reward(connection, operation.row)
         elif isinstance(operation, ForgetId):
-            connection.execute(sa.delete(_MINTED).where(_MINTED.c.id == escape(operation.minted)))
-
-
-def insert_ignoring(connection: sa.Connection, table: sa.Table, key: str = "id") -> Any:
-    """INSERT that leaves a row with the same key as it is. Other conflicts still fail: a row is never dropped for
-    them."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table).on_conflict_do_nothing(index_elements=[key])
+            _FORGET.execute(connection, [{"key": escape(operation.minted)}])
 
 
 def inserted(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> bool:
     """Inserts a row where its id is new, and says whether it was."""
-    statement = insert_ignoring(connection, table).returning(table.c.id)  # drivers do not agree on counts
+    statement = insert_ignoring(connection.dialect.name, table).returning(table.c.id)  # drivers do not agree on counts
     return connection.execute(statement, row).first() is not None
 
 
@@ -134,8 +133,8 @@ def _insert_calls(connection: sa.Connection, operations: Iterable[InsertCalls]) 
         {"id": session_id, "started_at": first[session_id], "status": SessionStatus.OPEN.value, "metadata": {}}
         for session_id in sorted(first)
     ]
-    connection.execute(insert_ignoring(connection, _SESSIONS), stubs)
-    connection.execute(insert_ignoring(connection, _CALLS), rows)
+    _INSERT_STUBS.execute(connection, stubs)
+    _INSERT_CALLS.execute(connection, rows)
     minted = [
         {"id": escape(minted), "call_id": call_id}
         for operation in operations
@@ -143,7 +142,7 @@ def _insert_calls(connection: sa.Connection, operations: Iterable[InsertCalls]) 
         for minted in ids
     ]
     if minted:
-        connection.execute(insert_ignoring(connection, _MINTED), minted)
+        _INSERT_MINTED.execute(connection, minted)
 
 
 def renumber(connection: sa.Connection, operation: InsertCalls) -> InsertCalls:
@@ -157,13 +156,17 @@ def renumber(connection: sa.Connection, operation: InsertCalls) -> InsertCalls:
     return InsertCalls([{**row, "seq": seq} for row in operation.rows], operation.minted)
 
 
-def _amend(connection: sa.Connection, operation: AmendCall) -> None:
-    changes = {name: escape(value) if isinstance(value, str) else value for name, value in operation.changes.items()}
-    if changes:
-        connection.execute(sa.update(_CALLS).where(_CALLS.c.id == operation.call_id).values(changes))
+def _amend(connection: sa.Connection, operations: Iterable[AmendCall]) -> None:
+    # Neighbours that change the same columns go together, so that the order of changes to one call stays.
+    for columns, group in groupby(operations, key=lambda operation: tuple(sorted(operation.changes))):
+        if columns:
+            updating(_CALLS, columns).execute(connection, [{"key": a.call_id, **_escaped(a.changes)} for a in group])
+
+
+def _escaped(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: escape(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def _insert_reward(connection: sa.Connection, row: dict[str, Any]) -> None:
-    complete = {**dict.fromkeys(_REWARDS.c.keys()), "name": "outcome", **row}
-    complete = {name: escape(value) if isinstance(value, str) else value for name, value in complete.items()}
-    connection.execute(insert_ignoring(connection, _REWARDS), complete)
+    complete = _escaped({**dict.fromkeys(_REWARDS.c.keys()), "name": "outcome", **row})
+    _INSERT_REWARDS.execute(connection, [complete])

@@ -25,6 +25,7 @@ _TEXTS = (
 
 _WORTH_A_LOOK, _PLACES = 1024, 64
 _AROUND = 256
+_KEY_HOPS = codec.KEY_HOPS[codec.BODY_VERSION]
 
 
 class Packer:
@@ -42,28 +43,37 @@ class Packer:
         """The row by column name. ValueError, naming the call, where ids are no token ids."""
         parent = self._parent(record.parent_call_id)
         own = Context()
-        record = self._without_credentials(record, parent, own)
-        row = {name: getattr(record, name) for name in record.__struct_fields__ if name != "minted"}
+        found = None
+        if parent and parent.request and record.request is not None:
+            found = codec.change(parent.request.text, record.request)
+        clean = self._without_credentials(record, parent, own, found)
+        if clean.request is not record.request:
+            found = None
+        row = msgspec.structs.asdict(clean)
+        del row["minted"]
         for name in _TEXTS:
             row[name] = escape(row[name])
         try:
-            row.update(self._tokens(record, parent, own))
+            row.update(self._tokens(clean, parent, own))
         except ValueError as error:
             raise ValueError(f"call {record.id}: {error}") from None
-        row["request"] = self._body(record.request, "request", parent, own)
-        row["chat_request"] = self._body(record.chat_request, "chat_request", parent, own)
-        row["message"] = None if record.message is None else codec.pack_body(record.message)
-        own.message = record.message or b""
+        row["request"] = self._body(clean.request, "request", parent, own, found)
+        row["chat_request"] = self._body(clean.chat_request, "chat_request", parent, own)
+        row["message"] = None if clean.message is None else codec.pack_body(clean.message)
+        own.message = clean.message or b""
+        goes_on = parent is not None and own.request is not None and own.request.key is not own.request
+        own.said = (*(parent.said if parent and goes_on else ()), own.message)
         self.contexts.put(record.id, own)
         return row
 
-    def _without_credentials(self, record: CallRecord, parent: Context | None, own: Context) -> CallRecord:
+    def _without_credentials(
+        self, record: CallRecord, parent: Context | None, own: Context, found: codec.Change | None
+    ) -> CallRecord:
         changes: dict[str, Any] = {name: clean_line(getattr(record, name)) for name in ("path", "upstream", "error")}
         request = record.request
         own.secret = bool(parent and parent.secret) or holds_credential(record.message or b"")
         if request:
-            base = parent.request.text if parent and parent.request else b""
-            head, tail, _ = codec.change(base, request)
+            head, tail = (found.head, found.tail) if found else (0, 0)
             # Only what is new in this turn is looked at, and a little around it: its name may stand in what is not.
             window = slice(max(0, head - _AROUND), len(request) - max(0, tail - _AROUND))
             own.secret = own.secret or holds_credential(request[window])
@@ -113,29 +123,44 @@ class Packer:
         # A chain pays where it saves: behind a compaction a short common head is not worth a link.
         link = shared if parent is not None and shared * 8 >= len(prompt) else 0
         columns["prompt_ids"] = packed = codec.pack_ids(prompt, link, parent.tokens_depth if parent else 0)
-        columns["prompt_sha256"] = codec.prompt_hash(prompt)
+        before = parent.prompt_hash if parent and parent.prompt_hash and parent.prompt_hash.size <= shared else None
+        own.prompt_hash = codec.PromptHash(prompt, before)
+        columns["prompt_sha256"] = own.prompt_hash.digest()
         own.tokens = np.concatenate((prompt, completion)) if len(completion) else prompt
         own.tokens_depth = codec.tokens_header(packed).depth
         return columns
 
-    def _body(self, text: bytes | None, column: str, parent: Context | None, own: Context) -> bytes | None:
+    def _body(
+        self,
+        text: bytes | None,
+        column: str,
+        parent: Context | None,
+        own: Context,
+        found: codec.Change | None = None,
+    ) -> bytes | None:
+        """`found` is the change against the parent's body, where it is known."""
         if text is None:
             return None
         base: Body | None = getattr(parent, column) if parent else None
         depth = (base.depth + 1) % codec.WHOLE_BODY_EVERY if base else 0
-        beside = own.request.middle if column == "chat_request" and own.request else b""
-        key: Body | None = None
-        if base is not None and depth % codec.KEY_HOPS:
-            if column == "request" and parent is not None:
+        kind, beside, key = codec.WHOLE, b"", None
+        if column == "chat_request" and own.request is not None:
+            beside = own.request.middle
+        if base is not None and parent is not None and depth % _KEY_HOPS:
+            kind, key = codec.AGAINST_PARENT, base.key
+            if column == "request":
                 beside = parent.message  # the sampled turn comes back inside the next request
-            packed, middle = codec.pack_change(codec.AGAINST_PARENT, depth, base.text, text, beside)
-            key = base.key
-        elif base is not None and depth:
-            packed, middle = codec.pack_change(codec.AGAINST_KEY, depth, base.key.text, text, beside)
+        elif base is not None and parent is not None and depth:
+            kind, base, found = codec.AGAINST_KEY, base.key, None
+            if column == "request":
+                beside = b"".join(parent.said)
         elif column == "chat_request" and own.request is not None:
-            packed, middle = codec.pack_change(codec.AGAINST_REQUEST, 0, own.request.text, text)
-        else:
+            kind, base, beside = codec.AGAINST_REQUEST, own.request, b""
+        if kind == codec.WHOLE or base is None:
             packed, middle = codec.pack_body(text), text
+        else:
+            found = found or codec.change(base.text, text)
+            packed, middle = codec.pack_change(kind, depth, column, base.text, found, beside), found.middle
         setattr(own, column, Body(text, middle, depth, key))
         return packed
 

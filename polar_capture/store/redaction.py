@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 REDACTED = "[redacted]"
 PATTERNS_VARIABLE = "POLAR_REDACT"
@@ -24,7 +25,8 @@ _QUERY = re.compile(
 _USER = re.compile(r"(\w+://)[^/@\s]+@")
 _SHAPES = {
     "sk-": r"sk-(?:ant-|proj-|or-|svcacct-)?[A-Za-z0-9_-]{20,}",
-    "gh": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
+    **{begin: begin + r"[A-Za-z0-9]{36,}" for begin in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")},
+    "github_pat_": r"github_pat_[A-Za-z0-9_]{40,}",
     "glpat-": r"glpat-[A-Za-z0-9_-]{20,}",
     "AKIA": r"AKIA[0-9A-Z]{16}",
     "AIza": r"AIza[0-9A-Za-z_-]{35}",
@@ -68,6 +70,7 @@ def holds_credential(text: bytes) -> bool:
     return any(begin in text and shape.search(text) is not None for begin, shape in _SHAPED)
 
 
+@lru_cache(maxsize=256)  # hosts, paths and engines are few
 def clean_line(text: str | None) -> str | None:
     """A path, URL or error message without credentials in its query, its user part or its words."""
     if text is None:

@@ -92,7 +92,7 @@ def _add_functions(connection: sqlite3.Connection, unpacks: Unpacks) -> None:
         if isinstance(value, bytes):
             if codec.body_header(value).kind != codec.WHOLE:
                 raise ValueError("this body is packed against another one: use polar_text(id, 'request')")
-            return codec.unpack_body(value)[0].decode("utf-8", "replace")
+            return codec.unpack_body(value, "message")[0].decode("utf-8", "replace")
         body = None if value is None else unpacks.body(value, column)
         return None if body is None else body.decode("utf-8", "replace")
 

@@ -66,6 +66,7 @@ class Writer:
         self._stats = WriterStats()
         self._adopted = list(spool.orphans())
         self._own = spool.create()
+        self._connection: sa.Connection | None = None
         self._retry_at = 0.0
         self._closed = False
         self._lock = threading.Lock()
@@ -174,6 +175,7 @@ class Writer:
             return
         log.error("%s was removed under the proxy: it is made anew, what was in it is gone", self._database.name)
         self._packer.contexts.clear()  # nothing may be packed against what is gone
+        self._let_go()
         try:
             self._database.reopen()
         except DatabaseError as error:
@@ -203,9 +205,20 @@ class Writer:
             self._transact(operations)  # a restarted server: one attempt on a new connection, all of it repeatable
 
     def _transact(self, operations: list[ops.Operation]) -> None:
-        with self._database.write.begin() as connection:
-            ops.apply(connection, operations)
+        connection, self._connection = self._connection or self._database.write.connect(), None
+        try:
+            with connection.begin():
+                ops.apply(connection, operations)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection  # kept while it is sound: the pool's work costs as much as a row
         self._stats.commits += 1
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _write_singly(self, submissions: list[_Submission]) -> None:
         """One of the group is refused by a constraint: each alone, so that no other call suffers. All are packed
@@ -282,5 +295,6 @@ class Writer:
                 submission.future.set_exception(error)
 
     def _shut(self) -> None:
+        self._let_go()
         for file in [*self._adopted, self._own]:
             file.close()

@@ -1,5 +1,8 @@
 """Calls of any tree read back exactly: retries, branches, compaction, restarts, lost parents."""
 
+import struct
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,11 @@ from polar_capture.store.codec import CodecError
 from polar_capture.store.contexts import Context, RecentContexts
 from polar_capture.store.packing import Packer
 from tests.unit.store.build import assert_equal, call, chain, write
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 HOW = st.sampled_from(["continue", "retry", "compaction", "edited", "new", "no ids", "no body", "restart"])
 STEP = st.tuples(HOW, st.integers(0, 10**6), st.integers(0, 40), st.integers(0, 12))
@@ -133,16 +141,55 @@ def test_a_long_chain_reads_back_on_both_databases(captured):
     ]
 
 
-def test_a_child_of_a_forgotten_parent_is_packed_against_the_database(captured):
-    records = chain(40)
-    write(captured, records[:39])
+@pytest.mark.parametrize("length", [2, 15, 16, 17, 31, 32, 33, 39])
+def test_a_child_of_a_forgotten_parent_is_packed_against_the_database(captured, length):
+    records = chain(length + 2)
+    write(captured, records[:length])
     captured.writer()._packer.contexts.clear()
-    write(captured, records[39:])
-    assert_equal(captured, records[39])
+    write(captured, records[length:])
+    for record in records[length:]:
+        assert_equal(captured, record)
     with captured.database.read.connect() as connection:
-        packed = connection.exec_driver_sql("SELECT prompt_ids, request FROM calls WHERE seq = 39").one()
-    assert codec.tokens_header(bytes(packed[0])).depth == 39
-    assert codec.body_header(bytes(packed[1]))[:2] == (codec.AGAINST_PARENT, 39)
+        query = f"SELECT prompt_ids, request FROM calls WHERE seq = {length}"
+        packed = connection.exec_driver_sql(query).one()
+    assert codec.tokens_header(bytes(packed[0])).depth == length
+    kind = codec.AGAINST_PARENT if length % 16 else codec.AGAINST_KEY
+    assert codec.body_header(bytes(packed[1]))[:3] == (2, kind, length)
+
+
+def test_bodies_of_version_1_are_still_read():
+    """As an earlier polar-capture wrote them: keys 32 parents up with nothing beside them, context of one size."""
+    header, options = struct.Struct("<BBHIII"), {zstd.CompressionParameter.checksum_flag: 1}
+    rng = np.random.default_rng(3)
+    requests, chats, links, turns = [], [], {}, 40
+    text = rng.bytes(60_000)
+    for _ in range(turns):
+        requests.append(text + rng.bytes(900) + b"tail")
+        chats.append(requests[-1][:-4] + b"end")
+        text = requests[-1][:-4]
+
+    def packed(kind, depth, base, body, beside):
+        head, tail, middle = codec.change(base, body)
+        reference = base[max(0, head - 32768) : len(base) - tail] + beside
+        prefix = zstd.ZstdDict(reference, is_raw=True).as_prefix
+        frame = zstd.compress(middle, options=options, zstd_dict=prefix)
+        return header.pack(1, kind, depth, len(body), head, tail) + frame, middle
+
+    for turn in range(turns):
+        if turn == 0:
+            request = header.pack(1, codec.WHOLE, 0, len(requests[0]), 0, 0) + zstd.compress(requests[0])
+            chat = packed(codec.AGAINST_REQUEST, 0, requests[0], chats[0], b"")[0]
+        else:
+            kind, hops = (codec.AGAINST_PARENT, 1) if turn % 32 else (codec.AGAINST_KEY, 32)
+            beside = b"said" if hops == 1 else b""
+            request, middle = packed(kind, turn, requests[turn - hops], requests[turn], beside)
+            chat = packed(kind, turn, chats[turn - hops], chats[turn], middle)[0]
+        parent = str(turn - 1) if turn else None
+        links[str(turn)] = BodyLink(str(turn), parent, request, chat, codec.pack_body(b"said"))
+    bodies = Bodies(links.get)
+    for turn in range(turns):
+        assert bodies.body(str(turn), "request") == requests[turn]
+        assert bodies.body(str(turn), "chat_request") == chats[turn]
 
 
 def test_a_parent_of_another_session_is_a_parent(captured):

@@ -29,17 +29,40 @@ def test_logprobs_come_back_bit_by_bit(values):
     assert codec.unpack_logprobs(packed).tobytes() == np.asarray(values, np.float32).tobytes()
 
 
-@given(st.binary(max_size=400), st.binary(max_size=400), st.binary(max_size=50))
-def test_a_body_comes_back_from_any_base(base, body, beside):
-    packed, middle = codec.pack_change(codec.AGAINST_PARENT, 1, base, body, beside)
-    assert codec.unpack_body(packed, base, beside) == (body, middle)
-    assert codec.unpack_body(codec.pack_body(body)) == (body, body)
+def changed(base, body, column="request", kind=codec.AGAINST_PARENT, beside=b""):
+    return codec.pack_change(kind, 1, column, base, codec.change(base, body), beside)
 
 
-@given(st.binary(max_size=60), st.binary(max_size=60))
-def test_a_change_is_head_middle_and_tail(old, new):
+@given(
+    st.binary(max_size=400),
+    st.binary(max_size=400),
+    st.binary(max_size=50),
+    st.sampled_from(["request", "chat_request"]),
+    st.sampled_from([codec.AGAINST_PARENT, codec.AGAINST_KEY, codec.AGAINST_REQUEST]),
+)
+def test_a_body_comes_back_from_any_base(base, body, beside, column, kind):
+    packed = changed(base, body, column, kind, beside)
+    assert codec.unpack_body(packed, column, base, beside) == (body, codec.change(base, body).middle)
+    assert codec.unpack_body(codec.pack_body(body), column) == (body, body)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.binary(max_size=60), st.binary(max_size=60))
+def test_a_change_is_the_longest_head_then_the_longest_tail(before, old, new, after):
+    old, new = before + old + after, before + new + after
     head, tail, middle = codec.change(old, new)
     assert old[:head] + middle + old[len(old) - tail :] == new
+    shorter = min(len(old), len(new))
+    assert head == next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    assert tail == next((i for i in range(shorter - head) if old[-1 - i] != new[-1 - i]), shorter - head)
+
+
+@given(ids, ids, st.data())
+def test_a_hash_goes_on_from_the_beginning_of_its_prompt(first, more, data):
+    beginning, prompt = codec.as_int32(first), codec.as_int32([*first, *more])
+    whole = codec.PromptHash(prompt, codec.PromptHash(beginning))
+    assert whole.digest() == codec.prompt_hash(prompt)
+    again = codec.as_int32([*prompt.tolist(), data.draw(st.integers(0, 9))])
+    assert codec.PromptHash(again, whole).digest() == codec.prompt_hash(again)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +90,9 @@ def test_damaged_tokens_are_refused(place):
 
 def test_a_wrong_base_is_refused():
     base, body = b"the old text " * 50, b"the old text " * 50 + b"and a new one" * 20
-    packed, _ = codec.pack_change(codec.AGAINST_PARENT, 1, base, body)
+    packed = changed(base, body)
     with pytest.raises(CodecError, match=r"bytes of it are used|the base has"):
-        codec.unpack_body(packed, base[:10])
+        codec.unpack_body(packed, "request", base[:10])
 
 
 @pytest.mark.parametrize(
@@ -86,16 +109,23 @@ def test_what_is_no_token_array_is_named(packed, said):
         codec.unpack_own_ids(packed)
 
 
-@pytest.mark.parametrize(("packed", "said"), [(b"\x01", "at least 16 bytes"), (b"\x01\x63" + bytes(20), "kind 99")])
+@pytest.mark.parametrize(
+    ("packed", "said"),
+    [
+        (b"\x01", "at least 16 bytes"),
+        (b"\x01\x63" + bytes(20), "kind 99"),
+        (b"\x03\x01" + bytes(20), "version 3; this polar-capture reads 2: use a newer one"),
+    ],
+)
 def test_what_is_no_body_is_named(packed, said):
     with pytest.raises(CodecError, match=said):
-        codec.unpack_body(packed)
+        codec.unpack_body(packed, "request")
 
 
 def test_repeated_text_costs_next_to_nothing():
     base = bytes(np.random.default_rng(1).integers(32, 127, 300_000, np.uint8))
-    packed, _ = codec.pack_change(codec.AGAINST_PARENT, 1, base, base[:200_000] + b"twelve bytes" + base[200_000:])
-    assert len(packed) < 60
+    assert len(changed(base, base[:200_000] + b"twelve bytes" + base[200_000:])) < 60
+    assert len(changed(base, base)) < 35
 
 
 @given(st.text(st.characters() | st.sampled_from("\x00\ue000\ud800\udfff0s")))
