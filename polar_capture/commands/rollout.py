@@ -115,6 +115,8 @@ def _plan(tasks: Path, command: tuple[str, ...], db: str, home: Home, given: dic
         from polar_capture.commands.serve import check_proxy_is_possible
 
         check_proxy_is_possible()
+        if given["assumed_window"] is None:
+            given["assumed_window"] = agent.told_window
         serve = options.serve_config(db, home, control_token=home.control_token(), options=given)
     return Plan(name=name, tasks=read, agent=agent, db=db, home=home, serve=serve, key=key, **wanted)
 

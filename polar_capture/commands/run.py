@@ -87,6 +87,8 @@ def run(
             harness_version=launch.version,
             finish=launch.finish,
         )
+        if not proxy and given["assumed_window"] is None:
+            given["assumed_window"] = launch.told_window
         status = _start(ctx, plan, proxy, db, given)
     ctx.exit(status)
 

@@ -2,6 +2,8 @@
 
 from polar_capture.harnesses.preset import Preset, PyPI, Way
 
+_START = ("--yes-always", "--no-git", "--no-show-model-warnings")
+
 
 def _litellm(model: str, key: str) -> Way:
     return Way(model=model, model_arguments=("--model", "{model}"), environment={key: "{key}"})
@@ -11,7 +13,9 @@ PRESET = Preset(
     name="aider",
     title="aider",
     package=PyPI("aider-chat", "0.86.2", "aider"),
-    start=("--yes-always", "--no-git", "--no-show-model-warnings"),
+    start=_START,
+    # What was said is kept in the working folder, not in HOME.
+    again=(*_START, "--restore-chat-history"),
     prompt=("--message", "{prompt}"),
     ways={
         "openai_chat": _litellm("gpt-4o", "OPENAI_API_KEY"),

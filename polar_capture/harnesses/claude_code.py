@@ -20,10 +20,9 @@ PRESET = Preset(
     package=Npm("@anthropic-ai/claude-code", "2.1.332", "claude"),
     start=("-p", f"--allowedTools={_TOOLS}"),
     again=("-p", "-c", f"--allowedTools={_TOOLS}"),
-    ways={"anthropic": Way(model_arguments=("--model", "{model}"))},
+    ways={"anthropic": Way(model_arguments=("--model", "{model}"), window=1_000_000)},
     files={".claude.json": json.dumps(_STATE)},
     ca=("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
-    window=200_000,
     waits=600,
     notes="A malformed stream makes it ask again without one; API_TIMEOUT_MS sets how long it waits then.",
 )

@@ -3,7 +3,7 @@
 from polar_capture.harnesses.preset import Npm, Preset, Way
 
 
-def _provider(kind: str, url: str, model: str, **more: str) -> Way:
+def _provider(kind: str, url: str, model: str, window: int | None = None, **more: str) -> Way:
     return Way(
         model=model,
         environment={
@@ -13,6 +13,7 @@ def _provider(kind: str, url: str, model: str, **more: str) -> Way:
             "COPILOT_MODEL": "{model}",
             **more,
         },
+        window=window,
     )
 
 
@@ -24,7 +25,7 @@ PRESET = Preset(
     again=("--allow-all-tools", "--continue"),
     prompt=("-p", "{prompt}"),
     ways={
-        "anthropic": _provider("anthropic", "https://api.anthropic.com", "claude-sonnet-4.5"),
+        "anthropic": _provider("anthropic", "https://api.anthropic.com", "claude-sonnet-4.5", 160_000),
         "openai_chat": _provider("openai", "https://api.openai.com/v1", "gpt-5.4"),
         "openai_responses": _provider(
             "openai", "https://api.openai.com/v1", "gpt-5.4", COPILOT_PROVIDER_WIRE_API="responses"

@@ -9,8 +9,9 @@ PRESET = Preset(
     start=("-y", "--skip-trust"),
     again=("-y", "--skip-trust", "--resume", "latest"),
     prompt=("-p", "{prompt}"),
-    ways={"google": Way(model_arguments=("-m", "{model}"))},
+    ways={"google": Way(model_arguments=("-m", "{model}"), window=1_048_576)},
     environment={"GEMINI_API_KEY": "{key}"},
     ca=("NODE_EXTRA_CA_CERTS",),
-    notes="It drops thoughts from its history, which breaks the chain of models that think; it names no session.",
+    notes="It drops thoughts from its history and names no session. It sums up only between user turns: an overflow "
+    "within one ends the run.",
 )

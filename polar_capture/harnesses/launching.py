@@ -50,6 +50,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     harness: str
     version: str
     finish: tuple[str, ...] = ()
+    told_window: int | None = None
+    """What `--assumed-window` should be, unless the user says."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +83,14 @@ def launch(
         harness=preset.name,
         version=version,
         finish=preset.finish,
+        told_window=told_window(preset, wish.dialect, wish.model),
     )
+
+
+def told_window(preset: Preset, dialect: str | None, model: str | None) -> int | None:
+    """The window that usage is told against. What a harness believes of a model that the user names is unknown."""
+    way = preset.ways.get(dialect or preset.dialect)
+    return None if model or way is None else way.told_window
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

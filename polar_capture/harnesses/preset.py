@@ -33,6 +33,14 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     model_arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
+    window: int | None = None
+    """Tokens of context that it believes `model` to have, and compacts by; None where it reckons otherwise."""
+
+    @property
+    def told_window(self) -> int | None:
+        """The window that usage is told against (`--assumed-window`): a tenth above the believed one, because some
+        harnesses compact at 97 % of it, and the call that sums up must itself fit into ours."""
+        return None if self.window is None else self.window * 10 // 9
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +64,6 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that make it trust a CA; one of them is enough."""
     finish: tuple[str, ...] = ()
     """A command that ends what it leaves running."""
-    window: int | None = None
-    """The context window in tokens that it believes in for the default model, where it cannot be told another."""
     waits: int | None = None
     """Seconds that it waits for an answer without a stream, which no keep-alive can lengthen; None: it streams."""
     notes: str = ""

@@ -18,6 +18,7 @@ PRESET = Preset(
                 "OPENAI_BASE_URL": "https://api.openai.com/v1",
                 "OPENAI_MODEL": "{model}",
             },
+            window=1_000_000,
         ),
         "anthropic": Way(
             model="claude-sonnet-4-5",
@@ -27,6 +28,7 @@ PRESET = Preset(
                 "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
                 "ANTHROPIC_MODEL": "{model}",
             },
+            window=200_000,
         ),
         "openai_responses": Way(
             model="gpt-5.1",
@@ -36,11 +38,13 @@ PRESET = Preset(
                 "OPENAI_BASE_URL": "https://api.openai.com/v1",
                 "OPENAI_MODEL": "{model}",
             },
+            window=272_000,
         ),
         "google": Way(
             model="gemini-2.5-pro",
             arguments=("--auth-type", "gemini"),
             environment={"GEMINI_API_KEY": "{key}", "GEMINI_MODEL": "{model}"},
+            window=1_000_000,
         ),
     },
     ca=("NODE_EXTRA_CA_CERTS",),

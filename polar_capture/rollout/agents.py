@@ -11,7 +11,7 @@ from polar_capture.child import check_command
 from polar_capture.exits import Exit, Failure
 from polar_capture.harnesses import presets, versions
 from polar_capture.harnesses.install import InstallError
-from polar_capture.harnesses.launching import Launch, Wish, furnish, inherited, launch
+from polar_capture.harnesses.launching import Launch, Wish, furnish, inherited, launch, told_window
 from polar_capture.harnesses.preset import Preset
 from polar_capture.rollout.tasks import Task
 
@@ -100,6 +100,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         if self.harness is None:
             return OwnCommand(self.command)
         return preset_agent(self.harness, self.command, dialect=self.dialect, model=self.model)
+
+    @property
+    def told_window(self) -> int | None:
+        """What `--assumed-window` should be for this agent; None where nothing is known of it."""
+        known = {preset.name: preset for preset in presets.PRESETS}
+        preset = known.get((self.harness or "").partition("@")[0])
+        return None if preset is None else told_window(preset, self.dialect, self.model)
 
     @property
     def label(self) -> str:
