@@ -10,14 +10,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mitmproxy import contentviews, ctx, exceptions, flow, hooks, http
+from mitmproxy import contentviews, ctx, exceptions, hooks, http
 
 from polar_capture import tokenizers
 from polar_capture.call import Call
-from polar_capture.dialects.base import WireRequest
+from polar_capture.dialects import registry
+from polar_capture.dialects.base import Operation, WireRequest
+from polar_capture.egress import CONTROL_HOST
 from polar_capture.store.records import CallRecord
-from polar_capture.views.answers import answer_text
+from polar_capture.views.answers import answer_text, error_line
 from polar_capture.views.exchange import exchange_text
+from polar_capture.views.frames import client_frame_text, ended_answer, server_frame_text
 from polar_capture.views.requests import request_text
 from polar_capture.views.tokens import PROMPT_TAIL, heading, token_table
 
@@ -26,10 +29,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("polar_capture")
 
+NO_END = "(see the frame that ends the answer)"
 NOT_CAPTURED = "No captured call belongs to this flow: it was no model call, was refused, or is no longer kept."
 TRAINABLE, UNTRAINABLE, FAILED = ":green_circle:", ":yellow_circle:", ":red_circle:"
 _KNOWN_PIECES = 200_000
 _RETRY_SECONDS = 30.0
+_CONTROL_GOES = 0.5
+"""Seconds after which a flow of the control host is no longer shown."""
 
 
 class Viewing:
@@ -39,6 +45,7 @@ class Viewing:
         self._runtime = runtime
         self._live: dict[str, http.HTTPFlow] = {}
         self._calls: OrderedDict[str, list[list[CallRecord]]] = OrderedDict()
+        self._control: list[http.HTTPFlow] = []
         self._pieces: dict[int, bytes] = {}
         self._tokenizer: tokenizers.Pieces | None = None
         self._not_before = 0.0
@@ -103,6 +110,11 @@ class Viewing:
     def response(self, flow: http.HTTPFlow) -> None:
         if flow.websocket is None:
             self._live.pop(flow.id, None)
+            self._tell_refusal(flow)
+            if flow.request.pretty_host == CONTROL_HOST:
+                # It goes once it is no longer live: mitmproxy cuts the answer of a flow that is removed before.
+                self._control.append(flow)
+                asyncio.get_running_loop().call_later(_CONTROL_GOES, self._trim)
             self._trim()
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -117,11 +129,29 @@ class Viewing:
         self._live.pop(flow.id, None)
         self._trim()
 
+    def _tell_refusal(self, flow: http.HTTPFlow) -> None:
+        """Say why a model call was answered with an error and has no row."""
+        response = flow.response
+        if response is None or response.status_code < 400 or "polar_url" not in flow.metadata or flow.comment:
+            return
+        request = flow.request
+        found = registry.find(request.method, request.path.partition("?")[0], request.pretty_host, {})
+        if found is not None and found[1].operation is Operation.GENERATE:
+            said = error_line(response.get_content(strict=False) or b"")
+            flow.comment = f"refused: {response.status_code}" + (f" · {said}" if said else "")
+            flow.marked = FAILED
+
     # --- what is looked at -------------------------------------------------------------------------------------------
 
-    def calls_of(self, flow: flow.Flow | None) -> list[list[CallRecord]]:
-        """The rows of each call of a flow, in order; [] where it has none, or they are no longer kept."""
-        return self._calls.get(flow.id, []) if flow is not None else []
+    def calls_of(self, metadata: contentviews.Metadata) -> list[list[CallRecord]]:
+        """The rows of each call of what is looked at, in order: all of a flow, or of a WebSocket's frame the call whose
+        answer it ends. [] where it has none, or they are no longer kept."""
+        calls = self._calls.get(metadata.flow.id, []) if metadata.flow is not None else []
+        frame = metadata.websocket_message
+        if frame is None:
+            return calls
+        answer = None if frame.from_client else ended_answer(frame.content)
+        return [rows for rows in calls if answer in rows[0].minted]
 
     def pieces(self) -> dict[int, bytes] | None:
         """The texts of tokens, as far as they have been fetched."""
@@ -174,10 +204,14 @@ class Viewing:
         while len(self._calls) > keep:
             self._calls.popitem(last=False)
         view = self._view()
-        if view is None or view.store_count() <= keep:
+        if view is None:
             return
-        ended = [flow for flow in list(view._store.values()) if not flow.live]
-        view.remove(ended[: view.store_count() - keep])
+        # `top` asks each few seconds, with the control token: neither is for looking at, and calls would go for it.
+        view.remove([flow for flow in self._control if not flow.live])
+        self._control = [flow for flow in self._control if flow.live]
+        if view.store_count() > keep:
+            ended = [flow for flow in list(view._store.values()) if not flow.live]
+            view.remove(ended[: view.store_count() - keep])
 
 
 def _for_the_eye(row: CallRecord) -> CallRecord:
@@ -199,7 +233,8 @@ class RequestView(contentviews.Contentview):
 
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
         wire = _wire(data, metadata)
-        text = request_text(wire) if wire is not None else None
+        frame = metadata.websocket_message is not None
+        text = (client_frame_text(wire) if frame else request_text(wire)) if wire is not None else None
         if text is None:
             raise ValueError("this is no request of a dialect that polar_capture speaks")
         return text
@@ -215,7 +250,7 @@ class AnswerView(contentviews.Contentview):
     name = "polar-answer"
 
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
-        text = answer_text(data)
+        text = answer_text(data) if metadata.websocket_message is None else server_frame_text(data)
         if text is None:
             raise ValueError("this is no answer of a dialect that polar_capture speaks")
         return text
@@ -224,7 +259,7 @@ class AnswerView(contentviews.Contentview):
         if metadata.flow is None or "polar_url" not in metadata.flow.metadata or not data:
             return -1
         if metadata.websocket_message is not None:
-            return 2 if not metadata.websocket_message.from_client and answer_text(data) is not None else -1
+            return 2 if not metadata.websocket_message.from_client and server_frame_text(data) is not None else -1
         return 2 if isinstance(metadata.http_message, http.Response) else -1
 
 
@@ -237,13 +272,13 @@ class TokensView(contentviews.Contentview):
         self._viewing = viewing
 
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
-        calls = self._viewing.calls_of(metadata.flow)
+        calls = self._viewing.calls_of(metadata)
         if not calls:
-            return NOT_CAPTURED
+            return NOT_CAPTURED if metadata.websocket_message is None else NO_END
         return "\n\n".join(token_table(row, self._viewing.pieces()) for rows in calls for row in rows)
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:
-        return 1 if self._viewing.calls_of(metadata.flow) else -1
+        return 1 if self._viewing.calls_of(metadata) else -1
 
 
 class ExchangeView(contentviews.Contentview):
@@ -255,13 +290,13 @@ class ExchangeView(contentviews.Contentview):
         self._viewing = viewing
 
     def prettify(self, data: bytes, metadata: contentviews.Metadata) -> str:
-        calls = self._viewing.calls_of(metadata.flow)
+        calls = self._viewing.calls_of(metadata)
         if not calls:
-            return NOT_CAPTURED
+            return NOT_CAPTURED if metadata.websocket_message is None else NO_END
         return "\n\n".join(exchange_text(rows) for rows in calls)
 
     def render_priority(self, data: bytes, metadata: contentviews.Metadata) -> float:
-        return 0.5 if self._viewing.calls_of(metadata.flow) else -1
+        return 0.5 if self._viewing.calls_of(metadata) else -1
 
 
 def _wire(data: bytes, metadata: contentviews.Metadata) -> WireRequest | None:

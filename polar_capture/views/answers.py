@@ -45,13 +45,22 @@ def answer_text(body: bytes) -> str | None:
     if not (turn.text or turn.thinking or turn.calls or turn.errors or turn.facts):
         return None
     kind = f"{len(events)} events" if len(events) > 1 else "whole answer"
-    facts = " · ".join(f"{name} {_short(value)}" for name, value in turn.facts.items())
+    facts = " · ".join(f"{name} {said}" for name, value in turn.facts.items() if (said := _short(value)))
     parts = [f"{kind} · {facts}" if facts else kind]
     parts += [f"error: {error}" for error in turn.errors]
     calls = [(name, arguments) for name, arguments in turn.calls.values()]
     if turn.thinking or turn.text or calls:
         parts.append(blocks_text("assistant", turn.thinking, turn.text, calls))
     return visible("\n\n".join(parts))
+
+
+def error_line(body: bytes, longest: int = 160) -> str:
+    """What a provider-shaped error says, in one line; "" where there is none."""
+    turn = _Turn()
+    for event in _events(body):
+        _read(event, turn)
+    line = visible(" ".join(" ".join(turn.errors).split()))
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def _events(body: bytes) -> list[dict[str, Any]]:
@@ -61,7 +70,7 @@ def _events(body: bytes) -> list[dict[str, Any]]:
     for part in lines or [text]:
         try:
             value = json.loads(part)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # [DONE]
         found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, dict)]
     return found

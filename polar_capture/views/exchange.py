@@ -42,6 +42,6 @@ def _message(message: dict[str, Any], label: str) -> str:
 def _object(body: bytes | None) -> dict[str, Any]:
     try:
         value = json.loads(body or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -52,11 +52,11 @@ def blocks_text(label: str, thinking: str | None, text: str, calls: list[tuple[s
     """Blocks of one turn under a ruled label."""
     parts = [f"── {label} " + "─" * max(4, 76 - len(label))]
     if thinking:
-        parts.append("┄ thinking\n" + _cut(thinking))
+        parts.append("┄ thinking\n" + cut(thinking))
     if text:
-        parts.append(_cut(text))
+        parts.append(cut(text))
     for name, arguments in calls:
-        parts.append(f"→ tool call {name}\n{_cut(_indented(arguments))}")
+        parts.append(f"→ tool call {name}\n{cut(_indented(arguments))}")
     return "\n".join(parts)
 
 
@@ -69,10 +69,11 @@ def _content(message: Message) -> str:
 def _indented(arguments: str) -> str:
     try:
         value: Any = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """The text, or its beginning and how much more there is."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"

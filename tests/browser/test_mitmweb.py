@@ -1,5 +1,6 @@
 """mitmweb, as a person uses it: the list, its filter, the views of each dialect, and the tokens."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,8 +46,8 @@ def choose(web: Browser, dialect: str, tab: str) -> None:
     web.until(lambda: next((a for a in web.all(".flow-detail nav a") if a.text == tab), None), f"tab {tab}").click()
 
 
-def view(web: Browser, name: str) -> str:
-    """Choose a content view by the menu; the text that it shows."""
+def pick(web: Browser, name: str) -> None:
+    """Choose a content view by the menu."""
     web.until(
         lambda: next(
             (b for b in web.all(".contentview .controls button, .contentview .controls a") if "View:" in b.text), None
@@ -64,6 +65,11 @@ def view(web: Browser, name: str) -> str:
         ),
         f"view {name}",
     ).click()
+
+
+def view(web: Browser, name: str) -> str:
+    """Choose a content view by the menu; the text that it shows."""
+    pick(web, name)
     web.until(lambda: web.text(".contentview h5") == name, f"title {name}") if name != "auto" else None
     return web.until(lambda: web.one(".contentview").text, "content")
 
@@ -134,6 +140,63 @@ def test_the_exchange_with_vllm_is_shown(web: Browser):
     assert '"return_token_ids": true' in text
     assert "choice 0, finish" in text
     view(web, "auto")
+
+
+def frames(web: Browser, part: str) -> str:
+    """The frames of the chosen flow's WebSocket, once this part is shown."""
+    return web.until(lambda: (found := web.one(".flow-detail").text) and part in found and found, part)
+
+
+def test_the_frames_of_a_websocket_are_shown_decoded(stage: Stage, web: Browser):
+    _, body = CALLS["openai_responses"]
+    asked = {"type": "response.create", **{name: value for name, value in body.items() if name != "stream"}}
+    first, second = stage.talk("task-socket", [{**asked, "input": [], "generate": False}, asked])
+    web.until(lambda: any("task-socket" in row.text for row in web.all(".flow-table tbody tr")), "its flow")
+    row = next(row for row in web.all(".flow-table tbody tr") if "task-socket" in row.text)
+    assert "task-socket · turn 0 · trainable" in row.text
+    row.find_element("css selector", "td.col-path").click()
+    web.until(lambda: next((a for a in web.all(".flow-detail nav a") if a.text == "WebSocket"), None), "tab").click()
+    text = frames(web, "\nresponse.created")
+    assert "response.create · nothing is sampled for it" in text
+    assert "openai_responses · create · model gpt-x" in text
+    assert "tools (1): bash" in text
+    assert ASK in text
+    assert 'response.output_text.delta  "Running it. </scrip' in text
+    assert f"id {json.loads(second)['response']['id']} · status completed" in text
+    assert '→ tool call bash\n{\n  "command": "ls -la"' in text
+    assert "⟨ESC⟩[31mred" in text
+    web.screenshot("mitmweb-websocket")
+    pick(web, "polar-tokens")
+    tokens = frames(web, "sampled (mask 1)")
+    assert tokens.count("task-socket · turn 0 · trainable") == 1, "with the frame that ends its answer"
+    pick(web, "polar-vllm")
+    assert '"return_token_ids": true' in frames(web, "choice 0, finish")
+    assert json.loads(first)["response"]["output"] == []
+
+
+def test_a_refused_call_says_why(stage: Stage, web: Browser):
+    assert stage.send("anthropic", "task-refused", messages=[]).status_code == 400
+    row = web.until(
+        lambda: next((r.text for r in web.all(".flow-table tbody tr") if "refused: 400" in r.text), None), "refusal"
+    )
+    assert "refused: 400 · messages" in row
+
+
+def test_the_control_hosts_own_flows_are_not_shown(stage: Stage, web: Browser):
+    address, _, token = stage.ready["web"].partition("?token=")
+    with requests.Session() as client:
+        client.trust_env = False
+        proxies = {"http": stage.ready["proxy"]}
+        for _ in range(3):
+            assert client.get("http://polar.capture/health", proxies=proxies, timeout=10).status_code == 200
+        end = time.monotonic() + 10
+        while True:
+            flows = client.get(address + "flows", headers={"authorization": f"Bearer {token}"}, timeout=10).json()
+            if not [flow for flow in flows if flow["request"]["host"] == "polar.capture"]:
+                break
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    assert len(flows) >= len(CALLS)
 
 
 def test_the_token_opens_it_and_nothing_else_does(stage: Stage):

@@ -1,9 +1,11 @@
 """`serve --web` as a process of its own, over the vLLM double, and calls of every dialect through it."""
 
+import asyncio
 import contextlib
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import requests
 
 from polar_capture import resources
@@ -66,6 +69,32 @@ class Stage:
                 headers={"anthropic-version": "2023-06-01", "x-goog-api-key": "dummy", "authorization": "Bearer dummy"},
                 timeout=30,
             )
+
+    def talk(self, session: str, frames: list[dict[str, Any]]) -> list[str]:
+        """Send frames over one Responses WebSocket, each when the answer to the one before has ended; the text of each
+        answer's last frame."""
+        return asyncio.run(self._talk(session, frames))
+
+    async def _talk(self, session: str, frames: list[dict[str, Any]]) -> list[str]:
+        trusted = ssl.create_default_context(cafile=self.ready["ca"])
+        ended = []
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30)) as client,
+            client.ws_connect(
+                "wss://api.openai.com/v1/responses",
+                proxy=self.ready["proxy"].replace("http://", f"http://{session}:any@"),
+                ssl=trusted,
+                headers={"authorization": "Bearer dummy"},
+            ) as socket,
+        ):
+            for frame in frames:
+                await socket.send_json(frame)
+                while True:
+                    text = await socket.receive_str()
+                    if json.loads(text)["type"] in ("response.completed", "response.failed", "error"):
+                        ended.append(text)
+                        break
+        return ended
 
 
 @contextlib.contextmanager

@@ -3,18 +3,22 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 
 const CONTROLS = "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" ");
 const NAMED = {
-  0x7f: "DEL",
+  0x7f: "DEL", 0xad: "SHY", 0x61c: "ALM",
   0x200b: "ZWSP", 0x200e: "LRM", 0x200f: "RLM", 0x202a: "LRE", 0x202b: "RLE", 0x202c: "PDF", 0x202d: "LRO",
-  0x202e: "RLO", 0x2028: "LSEP", 0x2029: "PSEP", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
+  0x202e: "RLO", 0x2028: "LSEP", 0x2029: "PSEP", 0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
   0xfeff: "BOM",
 };
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\ud800-\udfff]/gu;
+// Unicode's tag characters spell ASCII that no font draws: the usual way to hide instructions in a text.
+const TAGS = 0xe0000;
 
-// Characters that would act instead of being read (terminal codes, direction overrides, NUL, lone surrogates) as signs.
+// Characters that would act or not be seen (terminal codes, direction overrides, tags, NUL, lone surrogates) as signs.
 function visible(text) {
   return text.replace(UNSEEN, (character) => {
-    const code = character.charCodeAt(0);
-    return "\u27e8" + (CONTROLS[code] || NAMED[code] || "U+" + code.toString(16).toUpperCase().padStart(4, "0")) + "\u27e9";
+    const code = character.codePointAt(0);
+    const name = code >= TAGS + 0x20 && code < TAGS + 0x7f ? "TAG " + String.fromCharCode(code - TAGS)
+      : CONTROLS[code] || NAMED[code] || "U+" + code.toString(16).toUpperCase().padStart(4, "0");
+    return "\u27e8" + name + "\u27e9";
   });
 }
 

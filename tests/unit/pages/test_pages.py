@@ -158,7 +158,7 @@ def test_show_writes_a_page_and_says_where(tmp_path: Path):
     done = stage.run("show", "s-1", "--html", str(file))
     assert done.exit_code == 0, done.output
     assert f"wrote {file}" in done.stderr
-    assert "no engine is known; --tokenizer PATH" in done.stderr
+    assert "no engine is known; --tokenizer names" in done.stderr
     assert '"id":"call-1"' in file.read_text()
     assert stage.run("show", "call-1", "--html", str(file)).exit_code == 0
     assert '"chosen":"call-1"' in file.read_text()
@@ -172,7 +172,7 @@ def test_show_writes_a_page_and_says_where(tmp_path: Path):
         (["nobody", "--html", "FILE"], 2, "there is no call or session 'nobody'"),
         (["--group", "g-9", "--html", "FILE"], 2, "there is no group 'g-9'"),
         (["s-1", "--html", "FILE", "--json"], 2, "--html and --json exclude each other"),
-        (["s-1", "--html", "FILE", "--tokenizer", "FOLDER"], 1, "holds neither tokenizer.json nor a tiktoken file"),
+        (["s-1", "--html", "FILE", "--tokenizer", "FOLDER"], 1, "holds no tokenizer: neither tokenizer.json nor"),
         (["s-1", "--html", "FOLDER/none/page.html"], 1, "cannot be written: No such file"),
     ],
 )

@@ -33,6 +33,8 @@ def row(**changes) -> CallRecord:
         ("\x00\x9b", "⟨NUL⟩⟨U+009B⟩"),
         ("\u202egnp", "⟨RLO⟩gnp"),
         ("\u2028\ud83d", "⟨LSEP⟩⟨U+D83D⟩"),
+        ("a\u00adb\u2060\u061c", "a⟨SHY⟩b⟨WJ⟩⟨ALM⟩"),
+        ("\U000e0048\U000e0069\U000e007f", "⟨TAG H⟩⟨TAG i⟩⟨U+E007F⟩"),
         ("שלום é 👍 <b>", "שלום é 👍 <b>"),
     ],
 )
