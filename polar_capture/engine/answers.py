@@ -68,8 +68,8 @@ class _CompletionDetails(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     completion_tokens_details: _CompletionDetails | None = None
 
@@ -105,6 +105,9 @@ def decode(body: bytes, *, show_logprobs: bool = False) -> Completion:
         body, answer = _leniently(body)
     if not answer.choices:
         raise NotAnAnswer("an answer without choices")
+    if {choice.index for choice in answer.choices} != set(range(len(answer.choices))):
+        for position, choice in enumerate(answer.choices):  # clients and rows go by the index
+            choice.index = position
     shown: list[bytes | None] = [None] * len(answer.choices)
     if show_logprobs:
         shown = [bytes(c.logprobs.content) or None if c.logprobs else None for c in _shown.decode(body).choices]
@@ -163,14 +166,17 @@ def _ids(array: msgspec.Raw) -> Int32Array | None:
 
 
 def _usage(answer: _Answer, prompt_ids: Int32Array | None) -> Usage:
-    usage = answer.usage
-    if usage is None:
-        sampled = sum(len(choice.token_ids or ()) for choice in answer.choices)
-        return Usage(0 if prompt_ids is None else len(prompt_ids), sampled)
+    """What the engine counted; what it did not count, by the ids."""
+    usage = answer.usage or _Usage()
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    prompt_tokens, completion_tokens = usage.prompt_tokens, usage.completion_tokens
+    if prompt_tokens is None:
+        prompt_tokens = 0 if prompt_ids is None else len(prompt_ids)
+    if completion_tokens is None:
+        completion_tokens = sum(len(choice.token_ids or ()) for choice in answer.choices)
     return Usage(
-        usage.prompt_tokens,
-        usage.completion_tokens,
+        prompt_tokens,
+        completion_tokens,
         (prompt.cached_tokens or 0) if prompt else 0,
         (completion.reasoning_tokens or 0) if completion else 0,
     )

@@ -134,6 +134,23 @@ def test_what_is_no_answer_is_refused_without_quoting_it(body):
     assert "html" not in str(caught.value)
 
 
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None, "completion_tokens": None}, {"prompt_tokens": 3}])
+def test_what_usage_leaves_out_is_counted_by_the_ids(usage):
+    body = json.loads(answer()) | {"usage": usage}
+    assert decode(json.dumps(body).encode()).usage == Usage(3, 3)
+
+
+@pytest.mark.parametrize("indexes", [(1,), (0, 0), (None, None), (5, 3), (-1,)])
+def test_choices_that_are_misnumbered_count_by_position(indexes):
+    body = json.loads(answer())
+    (only,) = body["choices"]
+    body["choices"] = [only | ({} if index is None else {"index": index}) for index in indexes]
+    for choice, index in zip(body["choices"], indexes, strict=True):
+        if index is None:
+            del choice["index"]
+    assert [choice.index for choice in decode(json.dumps(body).encode()).choices] == list(range(len(indexes)))
+
+
 def test_usage_is_counted_where_the_server_tells_none():
     body = json.loads(answer())
     del body["usage"]
