@@ -199,7 +199,7 @@ class Planner:
             return Fork.THINKING_STRIPPED
         mark: Ids | None = None
         if context.ending.thought:
-            closed = await self._mark(session, url, chat, found, known, plain, context, joint.after)
+            closed = await self._mark(session, url, chat, found, known, context, joint.after)
             if isinstance(closed, Fork):
                 return closed
             mark = closed
@@ -245,25 +245,33 @@ class Planner:
         chat: ChatRequest,
         found: Step,
         known: Frame,
-        plain: Ids,
         context: Context,
         after: Ids,
     ) -> Ids | Fork:
-        """The ids by which the template closes the thought that the parent was cut in."""
-        answer = chat.messages[found.answer]
-        upto, lettered = _upto(chat, found.answer + 1), _upto(chat, found.answer)
-        more = msgspec.structs.replace(answer, reasoning=(answer.reasoning or "") + thoughts.LETTER)
-        lettered.messages.append(more)
-        closing, whole, longer = await asyncio.gather(
+        """The ids by which the template closes the thought that the parent was cut in. The others are left out of the
+        renders: a template may show that of the last answer alone."""
+        silent = msgspec.structs.replace(chat, messages=[_without_thought(m) for m in chat.messages])
+        answer, before = chat.messages[found.answer], silent.messages[: found.answer]
+        longer = msgspec.structs.replace(answer, reasoning=(answer.reasoning or "") + thoughts.LETTER)
+        closing, renders = await asyncio.gather(
             self._closing(session, url, chat, _before(chat, found), known),
-            self._render(session, upto, add_generation_prompt=False),
-            self._render(session, lettered, add_generation_prompt=False),
+            asyncio.gather(
+                self._render(session, msgspec.structs.replace(chat, messages=before)),
+                *(
+                    self._render(
+                        session, msgspec.structs.replace(chat, messages=[*before, end]), add_generation_prompt=False
+                    )
+                    for end in (answer, longer)
+                ),
+            ),
         )
+        asks, whole, lettered = renders
         if isinstance(closing, Fork):
             return closing
-        head = plain[: len(plain) - len(known.opening)]
-        sampled = context.ids[-context.sampled :]
-        return thoughts.closed(closing, head, known.opening, sampled, whole, longer, after)
+        if not tails.ends(asks, known.opening):
+            return Fork.NOT_APPEND_ONLY
+        head = asks[: len(asks) - len(known.opening)]
+        return thoughts.closed(closing, head, known.opening, context.ids[-context.sampled :], whole, lettered, after)
 
     # --- renders -----------------------------------------------------------------------------------------------------
 

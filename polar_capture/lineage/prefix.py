@@ -60,7 +60,7 @@ class PrefixIndex:
     def __init__(self) -> None:
         self._blocks: dict[bytes, tuple[bytes, str]] = {}
         self._of_call: dict[str, list[bytes]] = {}
-        self._length: dict[str, int] = {}
+        self._whole_of: dict[str, tuple[int, bytes]] = {}
         self._wholes: dict[tuple[int, bytes], str] = {}
         self._lengths: list[int] = []
 
@@ -74,8 +74,7 @@ class PrefixIndex:
         """Remember a call by the fingerprint of its prompt + completion."""
         # One object a digest: the equal prefixes of many calls share it.
         self._of_call[call_id] = [self._blocks.setdefault(digest, (digest, call_id))[0] for digest in whole.blocks]
-        self._length[call_id] = len(whole)
-        key = (len(whole), whole.at(len(whole)))
+        key = self._whole_of[call_id] = (len(whole), whole.at(len(whole)))
         if key not in self._wholes:
             insort(self._lengths, len(whole))
         self._wholes[key] = call_id
@@ -103,8 +102,9 @@ class PrefixIndex:
             if ours != theirs:
                 break
             shared += 1
-        length = self._length[call_id]
-        if length <= len(prompt) and shared == len(digests) and (length, prompt.at(length)) in self._wholes:
+        length, whole = self._whole_of[call_id]
+        # Not merely some call's whole: calls of one length may part in their last tokens.
+        if length <= len(prompt) and shared == len(digests) and prompt.at(length) == whole:
             return Match(call_id, length, exact=True)
         return Match(call_id, shared * BLOCK, exact=False)
 

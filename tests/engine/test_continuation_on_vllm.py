@@ -25,6 +25,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 THOUGHT = re.compile(r"<think>(?:(?!<\|im_end\|>).)*?</think>\s*", re.DOTALL)
 """What templates leave out of earlier turns: thoughts, and the empty one that opens an answer where thinking is off."""
 
+MARK = re.compile(r"\s*(?:</think>)?\s*")
+"""What may be left to write of the end of a thought."""
+
 EXPECTED = {
     "thinks": {Fork.CUT_THOUGHT},
     "coder": {Fork.CUT_THOUGHT},
@@ -69,7 +72,7 @@ def check_chain(rows: dict[str, dict[str, Any]], row: dict[str, Any], texts: Tex
         assert tip["prefix_len"] == len(context)
         tail = tip["prompt_ids"][len(context) :]
         assert tail
-        written.insert(0, texts.of(tail))
+        written.insert(0, without_mark(texts.of(tail), parent))
         tip = parent
     written.insert(0, texts.of(tip["prompt_ids"]))
     plain = texts.plain(row)
@@ -77,6 +80,16 @@ def check_chain(rows: dict[str, dict[str, Any]], row: dict[str, Any], texts: Tex
     # An opening's last blanks belong to the answer: templates strip those of an empty one.
     inserted = [re.escape(THOUGHT.sub("", part).rstrip()) for part in written]
     assert re.match(".*?".join(inserted), THOUGHT.sub("", plain), re.DOTALL), (written, plain)
+
+
+def without_mark(tail: str, parent: dict[str, Any]) -> str:
+    """A tail without what closes a thought that was cut: the plain render drops it with the thought."""
+    message = json.loads(parent["message"])
+    if parent["finish_reason"] != "length" or message.get("content") or message.get("tool_calls"):
+        return tail
+    mark = MARK.match(tail)
+    assert mark is not None, tail
+    return tail[mark.end() :]
 
 
 async def rows_of(running: Proxy, sessions: list[str]) -> list[dict[str, Any]]:

@@ -52,6 +52,21 @@ async def test_the_conversation_goes_on_behind_it():
     assert talk.prompts[3][: len(talk.contexts[2])] == talk.contexts[2]
 
 
+async def test_a_template_that_shows_the_last_answers_thought_alone():
+    def last(chat: ChatRequest, opens: bool) -> list[int]:
+        shown = max((i for i, m in enumerate(chat.messages) if m.role == "assistant"), default=-1)
+        out: list[int] = []
+        for index, message in enumerate(chat.messages):
+            out += [ROLES[message.role], *said(message, thought=index == shown), END]
+        return [*out, ANSWER] if opens else out
+
+    talk = Conversation(FakeEngine(last))
+    for _ in range(3):
+        talk.say("go")
+        await talk.ask(CUT, end=None, finish="length", sampled=ids("(I was thi"))
+    assert talk.outcomes[1:] == [EXACT, EXACT]
+
+
 async def test_a_thought_whose_mark_stands_in_the_prompt():
     talk = await cut_in_a_thought(opened_thoughts, sampled=ids("I was thi"))
     assert talk.outcomes[1] == EXACT
@@ -99,7 +114,7 @@ async def test_the_templates_way_with_thoughts_comes_first():
     assert talk.outcomes[1] == Fork.THINKING_STRIPPED.stored
 
 
-async def test_it_costs_two_renders_of_the_conversation_and_four_short_ones_once():
+async def test_it_costs_three_renders_of_the_conversation_and_four_short_ones_once():
     talk = Conversation(FakeEngine(keeps))
     counts = []
     for _ in range(3):
@@ -108,7 +123,7 @@ async def test_it_costs_two_renders_of_the_conversation_and_four_short_ones_once
         await talk.ask(CUT, end=None, finish="length", sampled=ids("(I was thi"))
         counts.append(len(talk.engine.renders))
     assert talk.outcomes == ["root", EXACT, EXACT]
-    assert counts == [0, 7 + 6, 3 + 2]
+    assert counts == [0, 7 + 7, 3 + 3]
 
 
 # --- by hand -------------------------------------------------------------------------------------------------------

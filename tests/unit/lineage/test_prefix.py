@@ -69,6 +69,14 @@ def test_of_equal_sequences_the_named_one_is_its_own_parent():
     assert (named.call_id, named.exact) == ("first", True)
 
 
+def test_calls_of_one_length_are_told_apart_by_their_last_tokens():
+    built = index(left=ids(1, 2, 7), right=ids(1, 2, 8))
+    left, right = (built.common(name, Fingerprint(ids(1, 2, 8, 3))) for name in ("left", "right"))
+    assert left is not None
+    assert right is not None
+    assert (left.exact, right.exact) == (False, True)
+
+
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=3 * BLOCK), st.lists(st.integers(0, 9), max_size=2 * BLOCK))
 def test_extending_equals_hashing_anew(head, tail):
     whole = ids(*head, *tail)
