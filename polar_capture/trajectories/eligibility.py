@@ -12,6 +12,9 @@ from polar_capture.trajectories.rows import CallRow
 SENTINEL = -9999.0
 """vLLM clamps logprobs here and uses the value where it has none."""
 
+ROUNDING = 1e-6
+"""How far above 0 float32's log-softmax may end up; the capture takes such a value too."""
+
 APART = frozenset(Reason) - {
     Reason.LOGPROBS_MISSING,
     Reason.LENGTH_MISMATCH,
@@ -100,7 +103,7 @@ def logprob_fault(row: CallRow) -> Reason | None:
     if len(row.logprobs) != len(row.completion_ids):
         return Reason.LENGTH_MISMATCH
     values = row.logprobs
-    if len(values) and not bool(np.all((values <= 0.0) & (values > SENTINEL))):  # NaN fails both
+    if len(values) and not bool(np.all((values <= ROUNDING) & (values > SENTINEL))):  # NaN fails both
         return Reason.LOGPROB_INVALID
     return None
 

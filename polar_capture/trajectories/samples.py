@@ -44,7 +44,7 @@ class SessionBuild:
         self._session_id = session_id
         why = reasons(tree, options)
         shown = _shown(tree, why)
-        self._idle = _idle(shown, why, options)
+        self._idle = _idle(tree, why, options)
         self._trains = {link.row.id for link in shown} - self._idle.keys()
         merging = options.strategy == "prefix_merging"
         self._joined = stitched(tree) if options.stitch and merging else {}
@@ -69,9 +69,10 @@ class SessionBuild:
             yield sample
 
 
-def _idle(shown: list[Link], why: dict[str, Reason], options: BuildOptions) -> dict[str, str]:
-    """The calls of the trajectory that are context only, with the reason or the option that says so."""
-    found = {link.row.id: why.get(link.row.id) or masked(link.row, options) for link in shown}
+def _idle(tree: SessionTree, why: dict[str, Reason], options: BuildOptions) -> dict[str, str]:
+    """The calls that can only be context, with the reason or the option that says so: a side call too may be
+    continued by a turn."""
+    found = {link.row.id: why.get(link.row.id) or masked(link.row, options) for link in tree.links.values()}
     return {call_id: str(reason) for call_id, reason in found.items() if reason is not None}
 
 

@@ -204,6 +204,19 @@ def test_case_g_a_logprob_that_is_none_is_not_trained_on(value):
     assert report.reasons == {"logprob_invalid": 1}
 
 
+def test_a_logprob_that_rounding_puts_above_zero_trains_as_the_capture_says():
+    (sample,), report = build(call("c0", [1, 2], [3, 901], logprobs=[5e-7, -0.1]))
+    assert (sample.verdict, sample.loss_mask.tolist(), report.reasons) == ("exact", [0, 0, 1, 1], {})
+
+
+def test_the_span_of_a_side_call_that_a_turn_continues_says_why_it_does_not_train():
+    (sample,), _ = build(
+        call("c0", FIRST, [50, END], kind="side", trainable=False, reason="side"),
+        call("c1", [*FIRST, 50, END, *then(60)], [51, END]),
+    )
+    assert [(span.trained, span.reason) for span in sample.turn_spans] == [(False, "side"), (True, None)]
+
+
 @pytest.mark.parametrize(("logprobs", "reason"), [("none", "logprobs_missing"), ([-0.5], "length_mismatch")])
 def test_case_g_logprobs_that_do_not_fit_are_not_trained_on(logprobs, reason):
     row = call("c0", FIRST, [50, END], logprobs=[-0.5] if logprobs != "none" else [-0.5, -0.5])
