@@ -1,6 +1,7 @@
 """The store as everyone but the capture path sees it: open, read back, give rewards, ask in SQL."""
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -66,6 +67,7 @@ class Store:
         self.database = database
         self.spool = spool
         self._writer: Writer | None = None
+        self._making = threading.Lock()
 
     def __enter__(self) -> "Store":
         return self
@@ -76,12 +78,13 @@ class Store:
     def writer(self) -> Writer:
         """The durable writer (one a store), which implements `records.Recorder`. DatabaseError where its spool can't be
         made, or where POLAR_REDACT holds something that is no pattern."""
-        if self._writer is None:
-            try:
-                self._writer = Writer(self.database, self.spool, self._load_context, Patterns.from_environment())
-            except (SpoolError, ValueError) as error:
-                raise DatabaseError(str(error)) from error
-        return self._writer
+        with self._making:
+            if self._writer is None:
+                try:
+                    self._writer = Writer(self.database, self.spool, self._load_context, Patterns.from_environment())
+                except (SpoolError, ValueError) as error:
+                    raise DatabaseError(str(error)) from error
+            return self._writer
 
     def close(self, timeout: float = 10.0) -> None:
         """Flushes the writer and closes every connection."""

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 GROUP = 64
 """At most so many submissions share a commit."""
 _RETRY_SECONDS = 0.5
+_PATIENCE = 0.02
+"""Seconds for which amendments wait for a call to share its commit: no client waits for them."""
 _NO_MORE = None
 
 
@@ -135,13 +137,21 @@ class Writer:
 
     def _next_batch(self) -> tuple[list[_Submission], bool]:
         batch: list[_Submission] = []
+        patient, until = True, 0.0
         try:
             item = self._queue.get(timeout=self._wait())
             while item is not _NO_MORE:
                 batch.append(item)
                 if len(batch) == GROUP:
                     return batch, True
-                item = self._queue.get_nowait()
+                until = until or time.monotonic() + _PATIENCE
+                patient = patient and isinstance(item.content, ops.AmendCall)
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    if not patient:
+                        return batch, True
+                    item = self._queue.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             return batch, True
         return batch, False

@@ -75,6 +75,32 @@ def test_an_amendment_changes_narrow_columns_only(captured):
         writer.amend(record.id, {"status": "ok"})
 
 
+def test_amendments_share_the_commit_of_the_next_call(captured):
+    records = chain(30)
+    writer = captured.writer()
+    amended = []
+    for record in records:
+        writer.call([record]).result(10)
+        amended.append(writer.amend(record.id, {"delivered": True}))
+    for future in amended:
+        future.result(10)
+    assert all(row["delivered"] for row in captured.calls("s"))
+    assert writer.stats()["commits"] < 2 * len(records)
+
+
+def test_amendments_of_one_call_are_made_in_their_order(captured):
+    record = call()
+    writer = captured.writer()
+    writer.call([record])
+    for attempt in range(5):
+        writer.amend(record.id, {"attempt": attempt})
+        writer.amend(record.id, {"delivered": attempt % 2 == 0, "attempt": attempt + 10})
+        writer.amend(record.id, {"delivered": attempt % 2 == 1})
+    writer.amend(record.id, {}).result(10)
+    row = captured.call(record.id)
+    assert (row["attempt"], row["delivered"]) == (14, False)
+
+
 def test_a_session_is_created_once_and_learns_what_becomes_known(captured):
     writer = captured.writer()
     writer.session(SessionRecord("s", 50.0, harness="claude-code", extra={"a": 1}))
@@ -150,6 +176,22 @@ def test_a_child_of_a_refused_call_stands_for_itself(captured):
     with pytest.raises(StoreUnavailable):
         refused.result(10)
     assert captured.tokens(child.id).prompt_ids.tolist() == child.prompt_ids
+
+
+def test_all_threads_have_one_writer(captured):
+    together, found = threading.Barrier(16), []
+
+    def ask():
+        together.wait()
+        found.append(captured.writer())
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    assert len(captured.spool.paths()) == 1
 
 
 def test_after_the_end_nothing_is_taken(captured):
