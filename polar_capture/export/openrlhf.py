@@ -14,11 +14,12 @@ from polar_capture.export.row import ExportRow
 def record(row: ExportRow) -> dict[str, Any]:
     sample = row.sample
     logprobs = row.logprobs()
+    ranges = [[span.start, span.end] for span in sample.turn_spans if span.trained]
     return {
         "prompt": "",
         "label": None,
         "observation_tokens": sample.input_ids,
-        "action_ranges": [[span.start, span.end] for span in sample.turn_spans if span.trained],
+        "action_ranges": ranges,
         "rollout_log_probs": logprobs,
         "reward": sample.reward,
         "scores": sample.reward,
@@ -27,7 +28,7 @@ def record(row: ExportRow) -> dict[str, Any]:
         "experience": {
             "action_mask": sample.loss_mask[1:],
             "rollout_log_probs": logprobs[1:],
-            "response_length": len(sample.input_ids) - sample.prompt_len,
+            "response_length": ranges[-1][1] - ranges[0][0],
             "total_length": len(sample.input_ids),
         },
         "metadata": row.about(),
@@ -41,6 +42,7 @@ FORMAT = Format(
         "observation_tokens": "[n]",
         "action_ranges": "[start, end) in observation_tokens",
         "rollout_log_probs": "[n], aligned, 0.0 outside the ranges",
+        "experience.response_length": "from the first to the last trained token",
         "experience.action_mask, experience.rollout_log_probs": "SHIFTED by one, [n-1]: entry i is of token i + 1",
     },
 )

@@ -9,6 +9,7 @@ read off the tensors that the trainer makes of it; for verl also the advantages 
 import json
 import sys
 import typing
+from pathlib import Path
 
 import torch
 import typing_extensions
@@ -17,11 +18,19 @@ import typing_extensions
 typing.TypedDict = typing_extensions.TypedDict
 
 
+def pairs(ids, logprobs, mask):
+    """[[id, logprob]] of each row at the masked-in places; all three are [rows, n]."""
+    return [
+        [list(pair) for pair in zip(ids[place][chosen].tolist(), logprobs[place][chosen].tolist(), strict=True)]
+        for place, chosen in enumerate(mask)
+    ]
+
+
 def openrlhf(file):
     from openrlhf.trainer.ppo_utils.experience import Experience
     from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 
-    records = [json.loads(line) for line in open(file)]
+    records = [json.loads(line) for line in Path(file).read_text().splitlines()]
     made = [SamplesGenerator._process_response_into_experience(None, record, max_len=10**6) for record in records]
     for one, record in zip(made, records, strict=True):
         own = record["experience"]
@@ -29,10 +38,7 @@ def openrlhf(file):
         assert one.response_length.tolist() == [own["response_length"]]
         assert one.total_length.tolist() == [own["total_length"]]
     batch = Experience.concat_experiences(made, pad_token_id=0)
-    rows = []
-    for ids, mask, logprobs in zip(batch.sequences, batch.action_mask, batch.rollout_log_probs, strict=True):
-        places = mask.nonzero().squeeze(1)
-        rows.append([list(pair) for pair in zip(ids[places + 1].tolist(), logprobs[places].tolist(), strict=True)])
+    rows = pairs(batch.sequences[:, 1:], batch.rollout_log_probs, batch.action_mask.bool())
     return {"rows": rows, "rewards": batch.rewards.tolist()}
 
 
@@ -63,11 +69,7 @@ def verl(file):
     advantages, _ = compute_grpo_outcome_advantage(
         own["rm_scores"], own["response_mask"], batch.non_tensor_batch["uid"]
     )
-    rows = []
-    for place in range(len(batch)):
-        chosen = mask[place]
-        pairs = zip(own["responses"][place][chosen].tolist(), own["rollout_log_probs"][place][chosen].tolist())
-        rows.append([list(pair) for pair in pairs])
+    rows = pairs(own["responses"], own["rollout_log_probs"], mask)
     given = [advantages[place][mask[place]].unique().tolist() for place in range(len(batch))]
     return {"rows": rows, "rewards": own["rm_scores"].sum(-1).tolist(), "advantages": given}
 
@@ -80,7 +82,7 @@ def skyrl(file):
     class Padding:
         pad_token_id = 0
 
-    records = [json.loads(line) for line in open(file)]
+    records = [json.loads(line) for line in Path(file).read_text().splitlines()]
     for record in records:
         del record["metadata"]
         record["trajectory_ids"] = TrajectoryID(**record["trajectory_ids"])
@@ -96,11 +98,7 @@ def skyrl(file):
         output["loss_masks"],
         output["rollout_logprobs"],
     )
-    rows = []
-    for place in range(len(records)):
-        chosen = masks[place].bool()
-        pairs = zip(ids[place][-masks.shape[1] :][chosen].tolist(), logprobs[place][chosen].tolist())
-        rows.append([list(pair) for pair in pairs])
+    rows = pairs(ids[:, -masks.shape[1] :], logprobs, masks.bool())
     return {"rows": rows, "rewards": rewards.sum(-1).tolist()}
 
 

@@ -1,7 +1,6 @@
 """From a real vLLM to a trainer: captured, built, verified by scoring again, exported, one step of the real TRL."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.installed import beside, installed
 from tests.unit.export.databases import Captured
 from tools.engine.serve import PYTHON as ENGINE_PYTHON
 
@@ -21,7 +21,7 @@ for turn in range(3):
     answer = client.chat.completions.create(model="m", messages=said, max_tokens=60).choices[0].message
     said += [{"role": "assistant", "content": answer.content or ""}, {"role": "user", "content": f"next {turn}"}]
 """
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +72,8 @@ def set_logprobs(captured, id, text):
 
 @pytest.fixture(scope="module")
 def trl(vllm):
-    """Runs trl_step.py on a file with the served model; TRL is looked for in the engine's environment and in
-    POLAR_TRL_PATH (by default `.cache/trl`)."""
-    path = os.environ.get("POLAR_TRL_PATH", str(ROOT / ".cache" / "trl"))
-    environment = {**os.environ, "PYTHONPATH": path}
-    there = subprocess.run([ENGINE_PYTHON, "-c", "import trl, datasets"], env=environment, capture_output=True)
-    if there.returncode:
-        pytest.skip(f"no TRL: pip install --no-deps --target {path} -r requirements/trl.txt")
+    """Runs trl_step.py on a file with the served model."""
+    environment = beside(installed("trl", ENGINE_PYTHON))
     model = requests.get(f"{vllm}/v1/models", timeout=10).json()["data"][0]["root"]
 
     def step(export):

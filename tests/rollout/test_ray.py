@@ -1,6 +1,5 @@
 """A rollout over a Ray cluster of three nodes, one of which dies in the middle."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -9,22 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.double.process import running
+from tests.installed import beside, installed
 from tests.postgres import PostgresServer
 from tests.rollout.stage import AGENT, POLAR, Stage, processes
 
 ROOT = Path(__file__).resolve().parents[2]
-RAY = ROOT / ".cache" / "ray"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
 def environment():
     """Where Ray is: in a folder of its own, since nothing else needs it."""
-    if not (RAY / "ray").is_dir():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(RAY)]
-        subprocess.run([*pip, "-r", str(ROOT / "requirements" / "ray.txt")], check=True)
-    paths = os.pathsep.join([str(ROOT), str(RAY)])
-    return {"PYTHONPATH": paths, "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    own = beside(ROOT, installed("ray", sys.executable, alone=False))
+    return {"PYTHONPATH": own["PYTHONPATH"], "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture

@@ -12,24 +12,19 @@ import pytest
 from polar_capture.config import ServeConfig
 from polar_capture.home import Home
 from polar_capture.launch import start_proxy
+from tests.installed import beside, installed
 from tests.rollout.stage import AGENT
 from tools.engine.serve import PYTHON as ENGINE_PYTHON
 from tools.engine.serve import driver_model, engine
 
 ROOT = Path(__file__).resolve().parents[2]
-PATHS = (ROOT, ROOT / ".cache" / "trl", ROOT / ".cache" / "trl-polar")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def environment():
-    """Where TRL, torch and polar-capture's own needs are, installed where they are missing."""
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATHS)), "OMP_WAIT_POLICY": "PASSIVE"}
-    for target, needs in zip(PATHS[1:], ("trl.txt", "trl-polar.txt"), strict=True):
-        if not target.is_dir():
-            pip = [str(ENGINE_PYTHON), "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
-            subprocess.run([*pip, "-r", str(ROOT / "requirements" / needs)], check=True)
-    return found
+    """Where TRL, torch and polar-capture's own needs are."""
+    return beside(ROOT, *(installed(name, ENGINE_PYTHON) for name in ("trl", "trl-polar")))
 
 
 def test_a_real_grpo_trainer_takes_two_steps_through_rollout_func(environment, tmp_path):
