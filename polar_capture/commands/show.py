@@ -150,5 +150,7 @@ def group_value(captured: "Store", name: str) -> dict[str, Any]:
         raise unknown("group", name, captured)
     columns, rows = captured.sql("SELECT * FROM group_summary")
     summary = next(row for row in (dict(zip(columns, row, strict=True)) for row in rows) if row["group_id"] == name)
-    sessions.sort(key=lambda row: (row["reward"] is None, -(row["reward"] or 0.0)))
+    sessions.sort(
+        key=lambda row: (row["reward"] is None, -(row["reward"] or 0.0), row["sample_index"] or 0, row["session_id"])
+    )
     return {**summary, "members": sessions}

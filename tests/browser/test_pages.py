@@ -17,13 +17,17 @@ from tests.browser import sessions
 from tests.browser.browsing import Browser
 
 LONG_TURNS, LONG_TOKENS = 200, 100_000
+MANY, MANY_TURNS = 16, 40
+IN_SIGHT = """return [...document.querySelectorAll("[data-at].s")].filter((mark) => {
+  const box = mark.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight && box.height; }).length"""
+"""Sampled tokens of call 199 or of others that are in sight."""
 OPENS_IN, LARGEST = 3.0, 20_000_000
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    db, long = folder / "polar.db", folder / "long.db"
+    db, long, many = folder / "polar.db", folder / "long.db", folder / "many.db"
     sessions.write(
         db, {"s-all": sessions.eventful(hostile=sessions.HOSTILE), "s-two": sessions.eventful("s-two")}, group="g-1"
     )
@@ -32,6 +36,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     other[0].logprobs = [-0.1, -0.2, -3.0]
     sessions.write(db, {"s-three": other}, group="g-1")
     sessions.write(long, {"s-long": sessions.long(turns=LONG_TURNS, tokens=LONG_TOKENS)})
+    names = [f"s-{place}" for place in range(MANY)]
+    sessions.write(many, {name: sessions.long(name, turns=MANY_TURNS, tokens=20_000) for name in names}, group="g-many")
     files = {}
     with store.open(db, create=False) as captured:
         captured.add_reward("s-all", 0.25, comment="first look")
@@ -42,6 +48,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         files["group"] = group_page(captured, group_value(captured, "g-1"), sessions.PIECES, "")
     with store.open(long, create=False) as captured:
         files["long"] = session_page(captured, "s-long", sessions.PIECES, "")
+    with store.open(many, create=False) as captured:
+        files["many"] = group_page(captured, group_value(captured, "g-many"), sessions.PIECES, "")
     found = {}
     for name, text in files.items():
         found[name] = folder / f"{name}.html"
@@ -231,6 +239,47 @@ def test_it_asks_for_nothing_from_the_network(page: Browser):
     assert [name for name in loaded if not name.startswith("data:")] == []
 
 
+def test_a_key_goes_to_what_was_sampled(window: Browser, pages: dict[str, Path]):
+    window.open(pages["long"])
+    window.press(Keys.END)
+    window.press("2")
+    window.click("[name=which][value=all]")
+    window.until(lambda: window.all("[data-at]"), "the beginning")
+    assert window.run(IN_SIGHT) == 0
+    window.press("s")
+    window.until(lambda: window.run(IN_SIGHT) >= 1, "sampled tokens")
+    window.run("document.getElementById('detail').scrollTop = 0")
+    window.until(lambda: window.run(IN_SIGHT) == 0, "the beginning again")
+    window.click("#to-sampled")
+    window.until(lambda: window.run(IN_SIGHT) >= 1, "sampled tokens")
+
+
+def test_blocks_of_tokens_end_where_lines_do(window: Browser, pages: dict[str, Path]):
+    window.open(pages["long"])
+    window.press("2")
+    ends = window.until(
+        lambda: window.run(
+            "return [...document.querySelectorAll('.block')].slice(0, -1).filter((block) => block.lastChild)"
+            ".map((block) => block.lastChild.textContent)"
+        ),
+        "drawn blocks",
+    )
+    assert all(end.endswith("\n") for end in ends), ends
+
+
+def test_a_large_group_opens_quickly(window: Browser, pages: dict[str, Path]):
+    begun = time.monotonic()
+    window.open(pages["many"])
+    window.until(lambda: window.all("[data-at]"), "tokens")
+    took = time.monotonic() - begun
+    print(f"{MANY} sessions of {MANY_TURNS} turns: {pages['many'].stat().st_size / 1e6:.1f} MB, opened in {took:.2f} s")
+    assert took < OPENS_IN
+    assert len(window.all("main > section")) == MANY
+    assert len(window.all("[data-at]")) < 8000, "only what is in sight is drawn"
+    window.run("document.querySelector('main').scrollLeft = 1e9")
+    window.until(lambda: window.all("main > section:last-child [data-at]"), "the last one, once it is in sight")
+
+
 def test_a_group_stands_side_by_side(window: Browser, pages: dict[str, Path]):
     window.open(pages["group"])
     rows = [row.text for row in window.all("#members tbody tr")]
@@ -259,7 +308,7 @@ def test_a_long_session_opens_quickly_and_is_small(window: Browser, pages: dict[
     window.press("2")
     window.click("[name=which][value=all]")
     blocks = window.until(lambda: window.all(".block"), "blocks")
-    assert len(blocks) >= LONG_TOKENS // 256
+    assert LONG_TOKENS // 512 <= len(blocks) <= LONG_TOKENS // 256 + 1
     assert len(window.all("[data-at]")) < 4000
 
     def at_the_end():

@@ -22,6 +22,7 @@
       ["calls", number(calls.length)], ["sampled", number(calls.reduce((sum, call) => sum + (call.completion_tokens || 0), 0)) + " tokens"],
       ["took", calls.length ? `${seconds(last - calls[0].started_at)}: calls ${seconds(busy)}, of which engine ${seconds(engine)}` : null],
       ["not trained", untrained.length ? [...reasons].map(([reason, count]) => `${reason} ${count}`).join(", ") : null],
+      ["token texts", DATA.tokenizer],
       ["reward", outcome ? String(outcome.value) : "none"],
       ["samples", samples.length ? samples.map((sample) => `${sample.agent} ${sample.verdict}`).join(", ") : "not built yet"],
     ];
@@ -40,6 +41,8 @@
 
   const numberOf = (id) => { const call = calls.find((other) => other.id === id); return call ? `call ${call.seq}` : null; };
 
+  let toSampled = null;
+
   function choose(n) {
     state.call = n;
     tooltip.hidden = true;
@@ -55,11 +58,16 @@
       el("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": state.view === name ? "true" : "false",
         "aria-controls": "view", title: `${title} (${place + 1})`, onclick: () => { state.view = name; drawCall(); document.getElementById(`tab-${name}`).focus(); } },
       name === "echo" ? `${title} (${call.echoes.length})` : title)));
+    toSampled = null;
     const body = el("div", { id: "view", role: "tabpanel", "aria-labelledby": `tab-${state.view}` });
     if (state.view === "conversation") body.append(conversationView(n, state.query));
     else if (state.view === "echo") body.append(echoView(n));
     else if (state.view === "facts") body.append(factsView(n));
-    else body.append(tokenControls(), tokenLegend(), tokenView(n, state.which));
+    else {
+      const tokens = tokenView(n, state.which);
+      toSampled = tokens.toSampled || null;
+      body.append(tokenControls(), tokenLegend(), tokens);
+    }
     detail.replaceChildren(
       el("h2", null, `Call ${call.seq}`, call.choice_index ? ` · choice ${call.choice_index}` : "", " ", el("small", null, shown(`${call.agent} · ${call.dialect} · ${call.host}${call.path}`))),
       verdict(call), call.break ? breakView(n) : "", tabs, body);
@@ -80,7 +88,8 @@
     const names = { new: "new since the call before", sampled: "sampled only", all: "whole context" };
     return el("fieldset", { class: "which" }, el("legend", { class: "unseen" }, "which tokens"), Object.entries(names).map(([name, title]) =>
       el("label", null, el("input", { type: "radio", name: "which", value: name, checked: state.which === name,
-        onchange: () => { state.which = name; drawCall(); document.querySelector(`[name=which][value=${name}]`).focus(); } }), title)));
+        onchange: () => { state.which = name; drawCall(); document.querySelector(`[name=which][value=${name}]`).focus(); } }), title)),
+      toSampled && state.which !== "sampled" ? el("button", { type: "button", id: "to-sampled", title: "Scroll to the first sampled token (s)", onclick: toSampled }, "to the sampled ↓") : null);
   }
 
   // --- search
@@ -126,6 +135,7 @@
     }
     if (event.key === "/") { event.preventDefault(); search.focus(); }
     if (event.key === "t") document.getElementById("theme").click();
+    if (event.key === "s" && toSampled) toSampled();
     if (event.key === "Escape") tooltip.hidden = true;
     const view = Object.keys(views)[Number(event.key) - 1];
     if (view) { state.view = view; drawCall(); }

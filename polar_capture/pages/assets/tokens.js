@@ -1,5 +1,6 @@
 // The token view: blocks of a few hundred tokens, drawn when they come near the window and emptied when they leave it.
 const BLOCK_TOKENS = 256;
+const LONGEST_BLOCK = 512;
 const BINS = [0.9, 0.6, 0.3, 0.1];
 const binOf = (logprob) => {
   const p = Math.exp(logprob);
@@ -12,6 +13,30 @@ function tokenLegend() {
   return el("p", { class: "legend" }, "sampled, by probability: ",
     bins.map((text, bin) => [el("span", { class: `t s b${bin}` }, text), " "]),
     el("span", { class: "t s b1 m" }, "sampled, mask 0"), " ", el("span", { class: "t" }, "inserted, mask 0"));
+}
+
+// Where the blocks of ids[from:] begin, and their end: behind a line break where one is near, since a block is a line of its own.
+function blockEdges(ids, from) {
+  const edges = [from];
+  for (let at = from, begin = from; at < ids.length; at++) {
+    const piece = DATA.vocabulary[ids[at]];
+    const breaks = typeof piece === "string" && piece.endsWith("\n");
+    const length = at + 1 - begin;
+    if ((breaks && length >= BLOCK_TOKENS) || length === LONGEST_BLOCK) edges.push(begin = at + 1);
+  }
+  if (edges[edges.length - 1] < ids.length) edges.push(ids.length);
+  return edges;
+}
+
+// The place of the block that holds token `at`.
+function blockOf(edges, at) {
+  let [low, high] = [0, edges.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (edges[middle] <= at) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 // `which`: "all" tokens of call n's context, "new" ones since the call that it continues, or "sampled" by it.
@@ -54,30 +79,43 @@ function tokenView(n, which) {
     node.replaceChildren(part);
     node.style.minHeight = "";
   };
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      const node = entry.target;
-      if (entry.isIntersecting) {
-        if (!node.firstChild) draw(node);
-      } else if (node.firstChild && node.offsetHeight) {
-        node.style.minHeight = node.offsetHeight + "px";
-        node.replaceChildren();
-      }
-    }
-  }, { rootMargin: "800px" });
-  for (let begin = from; begin < ids.length; begin += BLOCK_TOKENS) {
-    const node = el("div", { class: "block", "data-from": begin, "data-to": Math.min(begin + BLOCK_TOKENS, ids.length) });
+  const watcher = drawnInSight(draw);
+  const edges = blockEdges(ids, from);
+  for (let place = 0; place + 1 < edges.length; place++) {
+    const node = el("div", { class: "block", "data-from": edges[place], "data-to": edges[place + 1] });
     node.style.minHeight = "18em";
     view.append(node);
     watcher.observe(node);
   }
   if (from === ids.length) view.append(el("p", { class: "note" }, "no tokens"));
-  bindTooltip(view, about, from, ids.length, (at) => {
-    const node = view.children[Math.floor((at - from) / BLOCK_TOKENS)];
+  const markOf = (at) => {
+    const block = blockOf(edges, at);
+    const node = view.children[block];
     if (!node.firstChild) draw(node);
-    return node.children[(at - from) % BLOCK_TOKENS];
-  });
+    return node.children[at - edges[block]];
+  };
+  bindTooltip(view, about, from, ids.length, markOf);
+  view.toSampled = () => {
+    const at = sizesOf(n).prompt;
+    if (at >= ids.length) return;
+    // Blocks above it get their real height when they are drawn, so it moves once more.
+    for (const wait of [0, 60, 200]) setTimeout(() => { if (view.isConnected) markOf(at).scrollIntoView({ block: "center" }); }, wait);
+  };
   return view;
+}
+
+// Calls draw(node) for nodes that come near the window, and empties those that leave it.
+function drawnInSight(draw) {
+  return new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) {
+        if (!target.firstChild) draw(target);
+      } else if (target.firstChild && target.offsetHeight) {
+        target.style.minHeight = target.offsetHeight + "px";
+        target.replaceChildren();
+      }
+    }
+  }, { rootMargin: "800px" });
 }
 
 const tooltip = el("div", { id: "tooltip", role: "tooltip", hidden: true });
