@@ -16,7 +16,8 @@ log = logging.getLogger("polar_capture")
 
 PieceOf = Callable[[int], bytes | None]
 _AT_ONCE = 8
-_SECONDS = 10.0
+_SECONDS = (2.0, 10.0)
+"""To connect, and to answer: an engine that is away must not hold a person up."""
 _FILES = [
     "tokenizer.json", "tokenizer_config.json", "*.tiktoken", "tiktoken.model", "tokenizer.model", "spiece.model",
     "vocab.json", "merges.txt", "vocab.txt",

@@ -1,11 +1,13 @@
 """`polar-capture show`"""
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from polar_capture.commands import options
+from polar_capture.commands import options, querying
 from polar_capture.commands.output import print_json
 from polar_capture.config import ConfigError
 from polar_capture.exits import Exit, Failure
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tokenizer",
     metavar="PATH|MODEL",
-    help="Tokenizer that gives ids their text in the page, a folder or a model of the hub; else the served model's own "
+    help="Tokenizer that gives ids their text, a folder or a model of the hub; else the served model's own "
     "where this machine has it, else the engine is asked.  [env: POLAR_TOKENIZER]",
     envvar="POLAR_TOKENIZER",
 )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     envvar="POLAR_UPSTREAM",
     help="Engine that is asked for the text of ids; else those that answered the calls.  [env: POLAR_UPSTREAM]",
 )
+@querying.option(":name in it is CALL or SESSION, :group is G")
 def show(
     name: str | None,
     db: str,
@@ -48,20 +51,24 @@ def show(
     html: Path | None,
     tokenizer: str | None,
     upstream: str | None,
+    query: str | None,
 ) -> None:
     """Show a call, a session or a group.
 
     `show CALL --json` has every column of `calls`, token arrays as plain lists and bodies as JSON. `show SESSION --html
     FILE` writes a page to look at in a browser; with a CALL, that call is open in it.
     """
-    if (name is None) == (group is None):
-        raise ConfigError("name one thing to show: a CALL, a SESSION, or --group G")
-    if html is not None and as_json:
-        raise ConfigError("--html and --json exclude each other")
+    if query is None and (name is None) == (group is None):
+        raise ConfigError("name one thing to show: a CALL, a SESSION, or --group G; or give a statement with --sql")
+    if html is not None and (as_json or query is not None):
+        raise ConfigError(f"--html and --{'json' if as_json else 'sql'} exclude each other")
     from polar_capture.commands import showing
     from polar_capture.commands.reading import open_store
 
     with open_store(db, home) as captured:
+        if query is not None:
+            querying.print_rows(captured, query, as_json, name=name, group=group)
+            return
         if html is not None:
             write_page(captured, html, name, group, tokenizer, upstream)
             return
@@ -70,11 +77,26 @@ def show(
         elif name is not None and captured.session(name) is not None:
             found, draw = session_value(captured, name), showing.session
         else:
-            found, draw = call_value(captured, str(name)), showing.call
+            found = call_value(captured, str(name))
+            pieces = None if as_json else _call_pieces(found, tokenizer, upstream)
+            draw = partial(showing.call, pieces=pieces)
         if as_json:
             print_json(found)
         else:
             draw(captured, found)
+
+
+def _call_pieces(found: dict[str, Any], tokenizer: str | None, upstream: str | None) -> dict[int, bytes] | None:
+    """Texts of what a call sampled: always where a tokenizer or an engine is named, else on a terminal only."""
+    from polar_capture import tokenizers
+
+    if not (tokenizer or upstream or sys.stdout.isatty()) or not found["completion_ids"]:
+        return None
+    try:
+        source, _ = tokenizers.find(tokenizer, _named(upstream) or [(found["upstream"], found["model_served"])])
+        return source.of(found["completion_ids"]) if source is not None else None
+    except tokenizers.TokenizerError as error:
+        raise Failure(str(error), Exit.FAULT) from error
 
 
 def write_page(
@@ -115,8 +137,12 @@ def _engines(captured: "Store", sessions: list[Any], upstream: str | None) -> li
     """Engines that may know the tokens: the one that was named, else those of the calls, latest first."""
     rows = [row for session in sessions[:4] for row in captured.calls(session) if row["upstream"]]
     if upstream:
-        return [(url, None) for url in upstream.replace(",", " ").split()]
+        return _named(upstream)
     return list(dict.fromkeys((row["upstream"], row["model_served"]) for row in reversed(rows)))[:3]
+
+
+def _named(upstream: str | None) -> list[tuple[str, str | None]]:
+    return [(url, None) for url in (upstream or "").replace(",", " ").split()]
 
 
 def call_value(captured: "Store", name: str) -> dict[str, Any]:

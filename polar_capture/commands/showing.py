@@ -2,14 +2,17 @@
 
 import json
 from collections import defaultdict
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from polar_capture.call_rows import call_rows, conversation_of
 from polar_capture.commands.output import cell, console, duration, moment, print_table, printable
 from polar_capture.commands.reading import decoded
+from polar_capture.commands.token_strip import least_likely, strip
 from polar_capture.store import CodecError, Store
 from polar_capture.trajectories.links import link_session
 
+_WORTH_TELLING = 0.05
 WIDE = ("request", "chat_request", "message", "prompt_ids", "completion_ids", "logprobs")
 
 
@@ -26,12 +29,13 @@ def session(captured: Store, found: dict[str, Any]) -> None:
     known = {row["id"] for row in found["calls"]}
     for row in found["calls"]:
         below[row["parent_call_id"] if row["parent_call_id"] in known else None].append(row)
-    breaks = _breaks(captured, found["id"])
+    seen = _seen(captured, found["id"])
+    waits = _waits(found["calls"])
     # A chain of turns is drawn flat, one below the other; only a second continuation of the same call indents.
     waiting = [(row, tree) for row in reversed(below[None])]
     while waiting:
         row, place = waiting.pop()
-        branch = place.add(_turn(captured, row, breaks.get(row["id"])))
+        branch = place.add(_turn(captured, row, waits[row["id"]], seen.get(row["id"], Seen())))
         later = below[row["id"]]
         waiting += [(other, branch) for other in reversed(later[1:])]
         waiting += [(first, place) for first in later[:1]]
@@ -42,37 +46,58 @@ def session(captured: Store, found: dict[str, Any]) -> None:
     console().print(tree)
 
 
-def _breaks(captured: Store, session_id: str) -> dict[str, str]:
-    """Where calls do not continue their predecessors, in words, by call id; {} where arrays are damaged."""
+class Seen(NamedTuple):
+    """What a call's arrays tell: where it does not continue the call before it, in words, and its mean logprob."""
+
+    broken: str = ""
+    mean_logprob: float | None = None
+
+
+def _seen(captured: Store, session_id: str) -> dict[str, Seen]:
+    """By call id; {} where arrays are damaged."""
     try:
         with captured.database.read.connect() as connection:
             tree = link_session(call_rows(connection, session_id), lambda call: conversation_of(captured, call))
     except CodecError:
         return {}  # `db check` says which; the narrow columns can be shown all the same
     seqs = {link.row.id: link.row.seq for link in tree.links.values()}
-    return {
-        link.row.id: f"{b.break_} at token {b.at:,}: {b.tokens:,} tokens of {seqs[b.predecessor]} not in its context"
-        for link in tree.links.values()
-        if (b := link.broken) is not None
-    }
+    found = {}
+    for link in tree.links.values():
+        b, logprobs = link.broken, link.row.logprobs
+        lost = "" if b is None else f"{b.tokens:,} tokens of {seqs[b.predecessor]} not in its context"
+        found[link.row.id] = Seen(
+            "" if b is None else f"{b.break_} at token {b.at:,}: {lost}",
+            float(logprobs.mean()) if logprobs is not None and len(logprobs) else None,
+        )
+    return found
 
 
-def _turn(captured: Store, row: dict[str, Any], broken: str | None) -> Any:
+def _waits(calls: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds before each call, in order, in which the harness was busy with something else than the model."""
+    waits, until = {}, None
+    for row in calls:
+        waits[row["id"]] = max(0.0, row["started_at"] - until) if until is not None else 0.0
+        until = max(until or 0.0, row["finished_at"] or row["started_at"])
+    return waits
+
+
+def _turn(captured: Store, row: dict[str, Any], waited: float, seen: Seen) -> Any:
     from rich.text import Text
 
     who = "" if row["agent"] == "main" else f" {row['agent']}"
     kind = "" if row["kind"] == "turn" else f" {row['kind']}"
     text = Text(f"{row['seq']:>3}{who}{kind}  ", style="bold")
-    tokens = (
-        f"{row['prompt_tokens'] or 0:,} prompt ({row['prefix_len']:,} kept) + {row['completion_tokens'] or 0:,} sampled"
-    )
-    text.append(
-        f"{tokens}  {row['finish_reason'] or row['status']}  {duration(row['started_at'], row['finished_at'])}", ""
-    )
+    prompt, sampled = row["prompt_tokens"] or 0, row["completion_tokens"] or 0
+    text.append(f"{prompt:,} prompt ({row['prefix_len']:,} kept) + {sampled:,} sampled", "")
+    if seen.mean_logprob is not None:
+        text.append(f", mean logprob {seen.mean_logprob:.3f}", "")
+    text.append(f"  {row['finish_reason'] or row['status']}  {duration(row['started_at'], row['finished_at'])}", "")
+    if waited >= _WORTH_TELLING:
+        text.append(f" after {waited:.1f} s", "cyan")
     if not row["trainable"]:
         text.append(f"  not trainable: {row['reason'] or 'unknown'}", style="red")
-    if broken:
-        text.append(f"\n     {broken}", style="magenta")
+    if seen.broken:
+        text.append(f"\n     {seen.broken}", style="magenta")
     for warning in row["warnings"] or []:
         text.append(f"  {warning}", style="yellow")
     text.append(f"\n     {row['id']}", style="dim")
@@ -95,8 +120,9 @@ def _said(message: Any, width: int = 100) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def call(captured: Store, found: dict[str, Any]) -> None:
-    """Every narrow column that holds something, the ends of the arrays, and the message."""
+def call(captured: Store, found: dict[str, Any], pieces: Mapping[int, bytes] | None = None) -> None:
+    """Every narrow column that holds something, the ends of the arrays, the unlikeliest tokens, and the message.
+    `pieces` are the texts of what was sampled, where they are known."""
     rows = [
         (name, moment(value) if name.endswith("_at") else cell(value))
         for name, value in found.items()
@@ -108,6 +134,13 @@ def call(captured: Store, found: dict[str, Any]) -> None:
     if found["logprobs"]:
         rows.append(("mean logprob", f"{sum(found['logprobs']) / len(found['logprobs']):.4f}"))
     print_table(["column", "value"], rows)
+    sampled = found["completion_ids"]
+    if sampled and pieces is not None:
+        console().print(strip(sampled, found["logprobs"], pieces))
+    unlikely = least_likely(sampled or [], found["logprobs"], pieces)
+    if unlikely:
+        columns = ["sampled token", "id", "text", "logprob", "probability"]
+        print_table(columns, unlikely, numeric=[columns[0], *columns[3:], "id"])
     if found["message"] is not None:
         console().print(printable(json.dumps(found["message"], indent=2, ensure_ascii=False)))
 
