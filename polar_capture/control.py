@@ -8,7 +8,7 @@ import hmac
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import uuid_utils
@@ -29,13 +29,17 @@ class ControlError(Exception):
         self.status = status
 
 
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What an integer column of either database holds."""
+
+
 class SessionChange(msgspec.Struct, forbid_unknown_fields=True):
     """Body of POST /sessions and PATCH /sessions/ID."""
 
     id: str | None = None
     task_id: str | None = None
     group_id: str | None = None
-    sample_index: int | None = None
+    sample_index: Int64 | None = None
     status: Literal["open", "completed", "failed", "timeout", "abandoned"] | None = None
     metadata: dict[str, Any] | None = None
     harness: str | None = None
@@ -55,7 +59,7 @@ class NewReward(msgspec.Struct, forbid_unknown_fields=True):
 class NewPolicy(msgspec.Struct, forbid_unknown_fields=True):
     """Body of POST /policy."""
 
-    version: int
+    version: Int64
     label: str | None = None
 
 
@@ -168,6 +172,8 @@ class ControlHost:
     async def _change(self, request: web.BaseRequest, session_id: str, body: bytes, *, create: bool) -> web.Response:
         """A session is served by one worker, and any may be told of its end and its limits."""
         change = _decode(body, SessionChange)
+        if change.id not in (None, "", session_id) and not create:
+            raise ControlError(400, f"session {session_id!r} can't be renamed to {change.id!r}")
         if PASSED_ON in request.headers:
             self._backend.note_session(session_id, change)
             return _json({})
@@ -178,11 +184,11 @@ class ControlHost:
 
     def _open_page(self, method: str, parts: list[str]) -> web.Response | None:
         match method, parts:
-            case "GET", ["health"]:
+            case "GET" | "HEAD", ["health"]:
                 return _json({"status": "ok", "version": __version__, **self._backend.health()})
-            case "GET", ["ca.pem"]:
+            case "GET" | "HEAD", ["ca.pem"]:
                 return web.Response(body=self._ca.read_bytes(), content_type="application/x-pem-file")
-            case "GET", []:
+            case "GET" | "HEAD", []:
                 return web.Response(
                     text=_WELCOME.format(proxy=self._proxy_url(), host=CONTROL_HOST), content_type="text/plain"
                 )

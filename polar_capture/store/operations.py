@@ -114,6 +114,8 @@ def upsert_session(connection: sa.Connection, record: SessionRecord) -> None:
     if inserted(connection, _SESSIONS, row):
         return
     changes: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    if record.status == SessionStatus.OPEN:
+        changes["ended_at"] = None  # it goes on
     if record.extra:
         metadata = sa.select(_SESSIONS.c.metadata).where(_SESSIONS.c.id == record.id).with_for_update()
         changes["metadata"] = {**(connection.execute(metadata).scalar_one() or {}), **record.extra}

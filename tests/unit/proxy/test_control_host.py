@@ -97,6 +97,45 @@ async def test_a_trainer_makes_sessions_rewards_them_and_ends_them():
     assert values == {"outcome": 0.5, "style": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/policy", {"version": 2**63}),
+        ("POST", "/sessions", {"sample_index": 2**63}),
+        ("PATCH", "/sessions/s1", {"sample_index": -(2**63) - 1}),
+        ("PATCH", "/sessions/s1", {"id": "another"}),
+    ],
+)
+async def test_what_no_row_could_hold_is_refused(method, path, body):
+    async with Double() as vllm, proxy(vllm.url) as running:
+        url, call = CALLS["openai_chat"].asking("hi")
+        await running.answer("POST", url, json=call)
+        status, answer, _ = await running.answer(method, f"http://polar.capture{path}", json=body, headers=BEARER)
+        assert status == 400, answer
+        assert (await running.answer("POST", url, json=call))[0] == 200
+        assert [row["trainable"] for row in await running.calls()] == [True, True]
+
+
+async def test_a_session_that_is_opened_again_has_not_ended():
+    async with Double() as vllm, proxy(vllm.url) as running:
+        url, call = CALLS["openai_chat"].asking("hi")
+        for state in ("completed", "open"):
+            await running.answer("POST", url, json=call)
+            _, body, _ = await running.answer(
+                "PATCH", "http://polar.capture/sessions/s1", json={"status": state}, headers=BEARER
+            )
+            row = json.loads(body)
+            assert (row["status"], row["ended_at"] is None) == (state, state == "open")
+        await running.answer("POST", url, json=call)
+        assert [row["reason"] for row in await running.calls()] == [None, "late_call", None]
+
+
+async def test_health_answers_a_probe_by_head():
+    async with Double() as vllm, proxy(vllm.url) as running:
+        assert (await running.answer("HEAD", "http://polar.capture/health"))[0] == 200
+        assert (await running.answer("HEAD", "http://polar.capture/sessions"))[0] == 401
+
+
 async def test_o_capture_08_policy_versions_are_recorded_and_only_go_up():
     async with Double() as vllm, proxy(vllm.url) as running:
 
