@@ -8,7 +8,8 @@ renders that end with the answer, where the thought still shows, in two ways tha
   rest closes it; else the same with a letter behind the thought, so that no tokenizer joins the thought's last
   character with what follows (Qwen's makes one token of a full stop and a newline).
 
-Arrays are int32 ids.
+A template that shows no thoughts, in both, has no mark for their end: the end of turn alone closes such an answer, as
+it closes any other. Arrays are int32 ids.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ class Closing(msgspec.Struct, frozen=True):
     """What a template writes behind a thought without an answer.
 
     `opens`: what stands before the thought, the mark of the role included. `closes`: all that is behind it, of which
-    the last `end` ids end the turn.
+    the last `end` ids end the turn. Nothing but these where no thoughts are shown.
     """
 
     opens: Ids
@@ -47,9 +48,11 @@ def closing(lead: Ids, first: Ids, second: Ids, answered: Ids, answered_too: Ids
     if not (starts(first, lead) and starts(second, lead)):
         return Fork.NOT_APPEND_ONLY
     behind, end = common_end(first, second), common_end(answered, answered_too)
+    if np.array_equal(first, second):
+        return Closing(first[:0], answered[len(answered) - end :], end)
     before = _common_start(first, second)
     if before + behind >= min(len(first), len(second)) or before <= len(lead):
-        return Fork.CUT_THOUGHT  # the template shows no thoughts
+        return Fork.CUT_THOUGHT
     closes = first[len(first) - behind :]
     if behind <= end or not ends(closes, answered[len(answered) - end :]):
         return Fork.CUT_THOUGHT
@@ -64,6 +67,8 @@ def closed(known: Closing, head: Ids, opening: Ids, sampled: Ids, whole: Ids, le
     """
     if not starts(after, known.closes[len(known.closes) - known.end :]):
         return Fork.CUT_THOUGHT  # a last answer ends in another way than one that others follow
+    if len(known.mark) == 0:
+        return known.mark if np.array_equal(whole, lettered) else Fork.CUT_THOUGHT
     canonical = np.concatenate((head, opening, sampled))
     if starts(whole, canonical):
         rest = whole[len(canonical) :]

@@ -51,9 +51,9 @@ def roles_engine() -> Iterator[Running]:
 
 @contextlib.asynccontextmanager
 async def served_with(upstream: str, template: str, *, chat_takes_ids: bool = True) -> AsyncIterator[str]:
-    """The URL of a server that is `upstream` with the template of that name. Without `chat_takes_ids` its chat requests
-    ignore prompt ids, as those of vLLM 0.31 do."""
-    text = (TEMPLATES / f"{template}.jinja").read_text()
+    """The URL of a server that is `upstream` with the template of that name or file. Without `chat_takes_ids` its chat
+    requests ignore prompt ids, as those of vLLM 0.31 do."""
+    text = (TEMPLATES / f"{template.removesuffix('.jinja')}.jinja").read_text()
     with_template = ("/tokenize", "/v1/chat/completions", "/v1/chat/completions/render")
 
     async def forward(request: web.Request) -> web.Response:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,16 +30,19 @@ THOUGHT = re.compile(r"<think>(?:(?!<\|im_end\|>).)*?</think>\s*", re.DOTALL)
 MARK = re.compile(r"\s*(?:</think>)?\s*")
 """What may be left to write of the end of a thought."""
 
-EXPECTED = {
-    "thinks": {Fork.CUT_THOUGHT},
-    "coder": {Fork.CUT_THOUGHT},
-    "default_system": {Fork.CUT_THOUGHT},
-    "last_thought": {Fork.CUT_THOUGHT},
-    "outputs": {Fork.CUT_THOUGHT},
+EXPECTED: dict[str, set[Fork]] = {
+    "thinks": set(),
+    "coder": set(),
+    "default_system": set(),
+    "last_thought": set(),
+    "outputs": {Fork.TEMPLATE},
     "roles": {Fork.CUT_THOUGHT, Fork.END_OF_TURN},
-    "tools_late": {Fork.CUT_THOUGHT, Fork.TEMPLATE},
+    "tools_late": {Fork.TEMPLATE},
 }
 """The templates that can be continued, and why a turn of a conversation that nobody edits may fork all the same."""
+
+OTHERS = {path.stem: path for path in sorted(Path(os.environ.get("POLAR_TEMPLATES", "/nowhere")).glob("*.jinja"))}
+"""Templates of real models, from a folder of one's own (templates/README.md)."""
 
 
 class Texts:
@@ -96,11 +101,14 @@ async def rows_of(running: Proxy, sessions: list[str]) -> list[dict[str, Any]]:
     return [row for session in sessions for row in await running.calls(session)]
 
 
-@pytest.mark.parametrize("template", EXPECTED)
+@pytest.mark.parametrize("template", [*EXPECTED, *OTHERS])
 async def test_every_turn_of_an_unedited_history_is_continued_or_says_why_not(roles: Running, template: str):
+    marked = template == "roles" or template.startswith("glm")
+    expected = EXPECTED["roles" if marked else template if template in EXPECTED else "thinks"]
+    template = str(OTHERS.get(template, template))
     # The markers of GLM's kind are none that the driver model has learned to say: they are made likely.
     bias: dict[str, Any] = {}
-    if template == "roles":
+    if marked:
         (end,), (user,), (result,) = map(Texts(roles.url).ids, ("<|im_end|>", "<|user|>", "<|observation|>"))
         bias = {"logit_bias": {str(end): -100, str(user): 9, str(result): 9}}
     async with served_with(roles.url, template) as url, proxy(url) as running:
@@ -110,7 +118,8 @@ async def test_every_turn_of_an_unedited_history_is_continued_or_says_why_not(ro
     by_id = {row["id"]: row for row in rows}
     assert outcomes["root"] == len(sessions)
     assert outcomes["exact"] >= 8, outcomes
-    assert set(outcomes) <= {"root", "exact", *(fork.stored for fork in EXPECTED[template])}, outcomes
+    print(f"\n{template}: {dict(outcomes)}")
+    assert set(outcomes) <= {"root", "exact", *(fork.stored for fork in expected)}, outcomes
     assert all(row["trainable"] and Warning.PROMPT_IDS_IGNORED not in row["warnings"] for row in rows)
     async with served_with(roles.url, template) as url:
         texts = Texts(url)
@@ -136,7 +145,8 @@ def rescored(running: Proxy, url: str) -> tuple[Verification, Counter[str]]:
 
 async def test_200_random_conversations_are_merged_and_score_again_the_same(roles: Running):
     """Qwen3's habit, at temperature 1, with tools, thoughts, unicode and cut answers."""
-    async with served_with(roles.url, "thinks") as url, proxy(url) as running:
+    template = str(OTHERS.get("qwen3", "thinks"))
+    async with served_with(roles.url, template) as url, proxy(url) as running:
         sessions = await conversations(running, 200)
         rows = await rows_of(running, sessions)
         report, verdicts = await asyncio.to_thread(rescored, running, roles.url)

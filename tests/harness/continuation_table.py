@@ -1,28 +1,33 @@
 """Exact continuation behind real harnesses:  python -m tests.harness.continuation_table [--only NAME]… [--no-run]
 
 Each harness does a task with its shell tool and is resumed in a new process with another question, once in capture mode
-and once with continuation. The model is the tiny driver model on a real vLLM, whose template drops the thoughts before
-a new question, as Qwen3's does; harnesses that it can't drive talk with the scripted double under the same habit, and
-the table says so. The runs are kept in .cache/reports/continuation.json; the table is put into docs/continuation.md.
+and once with continuation. The model is the tiny driver model on a real vLLM, with a template that drops the thoughts
+before a new question, as Qwen3's does; harnesses that it can't drive talk with the scripted double under the same
+habit, and the table says so. The runs are kept in .cache/reports; the table is put into docs/continuation.md.
 """
 
 import argparse
+import asyncio
+import contextlib
 import itertools
 import json
 import os
 import tempfile
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from polar_capture.harnesses import presets, versions
+from tests.engine.continuation_stage import roles_engine, served_with
 from tests.harness import scenarios, scripts
 from tests.harness.stage import PROOF, Ran, Stage, extends, staged
 from tests.harness.table import KEPT as OTHER
 from tests.harness.table import ROOT
-from tools.engine.serve import engine
 
 KEPT = OTHER.with_name("continuation.json")
 PAGE = ROOT / "docs" / "continuation.md"
@@ -120,6 +125,28 @@ def driven(harness: str, mode: str, url: str) -> Shown | None:
     return None
 
 
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """The URL of a real vLLM with a template of Qwen3's kind."""
+    ended = asyncio.Event()
+    ready: Future[str] = Future()
+
+    async def serve(upstream: str) -> None:
+        async with served_with(upstream, "thinks") as url:
+            ready.set_result(url)
+            await ended.wait()
+
+    with roles_engine() as running, asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        thread = threading.Thread(target=runner.run, args=(serve(running.url),))
+        thread.start()
+        try:
+            yield ready.result(60)
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+            thread.join()
+
+
 def scripted(harness: str, mode: str) -> Shown:
     with staged(scripts.two_calls(harness), strips_thinking=True) as (stage, _):
         return shown(whole(stage, harness, scenarios.TASK, "And now?", mode).turns)
@@ -177,9 +204,9 @@ def main() -> None:
         wanted = chosen.only or scenarios.ALL
         for harness in wanted:
             versions.install(presets.get(harness), versions.chosen(presets.get(harness)))
-        with engine() as running:
+        with served() as url:
             for harness in wanted:
-                rows[harness] = seen(harness, running.url)
+                rows[harness] = seen(harness, url)
                 print(rows[harness], flush=True)
                 KEPT.parent.mkdir(parents=True, exist_ok=True)
                 KEPT.write_text(json.dumps(rows, indent=1))

@@ -92,7 +92,7 @@ async def test_a_mark_among_other_ids_of_the_same_thought_is_not_closed_twice():
     assert talk.outcomes[1] == Fork.CUT_THOUGHT.stored
 
 
-async def test_a_template_without_thoughts_can_not_close_one():
+async def test_a_template_without_thoughts_closes_such_an_answer_as_any_other():
     def silent(chat: ChatRequest, opens: bool) -> list[int]:
         out: list[int] = []
         for message in chat.messages:
@@ -100,7 +100,19 @@ async def test_a_template_without_thoughts_can_not_close_one():
         return [*out, ANSWER] if opens else out
 
     talk = await cut_in_a_thought(silent)
-    assert talk.outcomes[1] == Fork.CUT_THOUGHT.stored
+    assert talk.outcomes[1] == EXACT
+    assert talk.prompts[1][len(talk.contexts[0]) :][:2] == [END, USER]
+
+
+async def test_a_template_that_shows_long_conversations_otherwise_closes_none():
+    def at_first_silent(chat: ChatRequest, opens: bool) -> list[int]:
+        out: list[int] = []
+        for message in chat.messages:
+            out += [ROLES[message.role], *said(message, thought=chat.messages[0].content == "hi"), END]
+        return [*out, ANSWER] if opens else out
+
+    talk = await cut_in_a_thought(at_first_silent)
+    assert talk.outcomes[1].startswith("fork:")
 
 
 @pytest.mark.parametrize(("sampled", "outcome"), [("(", EXACT), ("~", Fork.CUT_THOUGHT.stored)])
@@ -159,7 +171,6 @@ def test_a_closing_is_what_two_thoughts_end_with_alike():
     ("renders", "fork"),
     [
         ((array(7), thought(30), thought(31), words(30), words(31)), Fork.NOT_APPEND_ONLY),
-        ((array(*LEAD), thought(30), thought(30), words(30), words(31)), Fork.CUT_THOUGHT),
         ((array(*LEAD), words(30), words(31), words(30), words(31)), Fork.CUT_THOUGHT),
     ],
 )
