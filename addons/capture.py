@@ -178,6 +178,10 @@ class Capture:
     def error(self, flow: http.HTTPFlow) -> None:
         self._ended(flow, whole=False)
 
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        if self.runtime is not None and flow.websocket is not None:
+            self.runtime.server.socket_ended(flow.id, flow.websocket.close_code)
+
     def _restore_body(self, flow: http.HTTPFlow) -> None:
         kept = self._bodies.pop(flow.id, None)
         if kept is None:

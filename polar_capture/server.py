@@ -1,6 +1,7 @@
 """The gateway's HTTP front: the loopback listener behind the proxy, and the plain base-URL endpoint."""
 
 import asyncio
+import functools
 import hmac
 import logging
 import secrets
@@ -56,6 +57,7 @@ class GatewayServer:
         self._secret = secrets.token_hex(16)
         self._expected: dict[str, Origin] = {}
         self._unconfirmed: dict[str, Attempt] = {}
+        self._sockets: dict[str, websocket.Ended] = {}
         self._runners: list[web.ServerRunner] = []
 
     # --- what the proxy calls ----------------------------------------------------------------------------------------
@@ -71,6 +73,12 @@ class GatewayServer:
         attempt = self._unconfirmed.pop(flow_id, None)
         if attempt is not None:
             self._gateway.leave(attempt, whole)
+
+    def socket_ended(self, flow_id: str, close_code: int | None) -> None:
+        """A WebSocket's client has left; the code by which it did."""
+        ended = self._sockets.pop(flow_id, None)
+        if ended is not None:
+            ended(close_code in websocket.GOOD_BYE)
 
     # --- life cycle --------------------------------------------------------------------------------------------------
 
@@ -152,7 +160,8 @@ class GatewayServer:
             return await self._control.handle(request, body)
         wire = WireRequest(request.method, path, headers, dict(request.query), body, origin.host)
         if headers.get("upgrade", "").lower() == "websocket":
-            return await websocket.serve(request, wire, origin, self._gateway, self._model)
+            opened = functools.partial(self._sockets.__setitem__, origin.flow) if origin.flow else lambda _: None
+            return await websocket.serve(request, wire, origin, self._gateway, self._model, opened)
         local = self._local.answer(wire, self._gateway.engine.models()) if self._local else None
         if local is not None:
             return await plain(request, local)

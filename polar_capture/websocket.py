@@ -20,11 +20,26 @@ from polar_capture.retries import Attempt
 
 log = logging.getLogger(__name__)
 
+GOOD_BYE = (1000, 1001, 1005)
+"""Close codes (RFC 6455 §7.4.1) of a client that ends by itself: done, going away, none given."""
+
+
+Ended = Callable[[bool], None]
+"""Hears how a client has left: with a good-bye (True), or cut off."""
+
 
 async def serve(
-    request: web.BaseRequest, wire: WireRequest, origin: Origin, gateway: Gateway, model: Callable[[], str]
+    request: web.BaseRequest,
+    wire: WireRequest,
+    origin: Origin,
+    gateway: Gateway,
+    model: Callable[[], str],
+    opened: Callable[[Ended], None],
 ) -> web.StreamResponse:
-    """Upgrade and serve one client until it leaves; 426 where the path has no WebSocket, or they are switched off."""
+    """Upgrade and serve one client until it leaves; 426 where the path has no WebSocket, or they are switched off.
+
+    `opened` is given what wants to hear from the proxy how the client left: it closes our side with 1000 either way.
+    """
     dialect = registry.spokesman(wire.path, wire.host, wire.headers)
     socket = dialect.socket(wire, lambda: Minter(str(uuid_utils.uuid7()))) if gateway.websockets else None
     if socket is None:
@@ -32,7 +47,9 @@ async def serve(
         return await plain(request, HttpAnswer(426, refusal.body, {**refusal.headers, "connection": "close"}))
     response = web.WebSocketResponse(max_msg_size=MAX_BODY)
     await response.prepare(request)
-    await _Carrier(response, socket, dialect, origin, gateway, model).run()
+    carrier = _Carrier(response, socket, dialect, origin, gateway, model)
+    opened(lambda good_bye: carrier.settle(True if good_bye else None))
+    await carrier.run()
     return response
 
 
@@ -55,16 +72,28 @@ class _Carrier:
         self._gateway = gateway
         self._model = model
         self._call: asyncio.Task[None] | None = None
+        self._answered: Attempt | None = None
 
     async def run(self) -> None:
         try:
             async for message in self._response:
                 if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    self.settle(True)
                     await self._act(self._received(message.data))
         finally:
+            if self._origin.flow is None:
+                # Before anything is awaited: the connection's end cancels this handler as well.
+                self.settle(True if self._response.close_code in GOOD_BYE else None)
             if self._call is not None:
                 self._call.cancel()
                 await asyncio.wait({self._call})
+
+    def settle(self, delivered: bool | None) -> None:
+        """Say what became of the latest answer. Its frames are only known to have left us, until the client sends its
+        next one, or says good-bye (Codex does so behind its last turn)."""
+        if self._answered is not None:
+            self._gateway.leave(self._answered, delivered)
+            self._answered = None
 
     def _received(self, frame: str | bytes) -> list[Action]:
         try:
@@ -106,9 +135,8 @@ class _Carrier:
             if attempt is not None:
                 self._gateway.leave(attempt, False)
             raise
-        if attempt is not None:
-            # Frames of a live socket are only known to have left us; the next frame's echo confirms them.
-            self._gateway.leave(attempt, None)
+        self.settle(True)  # the frame that asked for this answer came behind the one before
+        self._answered = attempt
 
     async def _ending(self, attempt: Attempt) -> list[Action]:
         """Wait for the answer, with the header grace before the first no-op; what is left to send."""

@@ -106,6 +106,25 @@ async def test_codex_prewarms_goes_on_and_is_told_of_an_unknown_response() -> No
     assert [row["status"] for row in rows] == ["ok", "ok"]
 
 
+@pytest.mark.parametrize(("good_bye", "delivered"), [(True, [True, True]), (False, [True, None])])
+async def test_a_turn_has_arrived_when_its_client_goes_on_or_says_good_bye(
+    good_bye: bool, delivered: list[bool | None]
+) -> None:
+    async with Double() as vllm, proxy(vllm.url) as running:
+        async with running.client.ws_connect(URL, proxy=running.via("s1"), ssl=running.ssl) as socket:
+            first = await _frames(socket, input="hi")
+            # No words of ours are echoed here: the frame itself tells.
+            await _frames(socket, input="and a question of its own")
+            assert first[-1]["type"] == "response.completed"
+            if not good_bye:
+                socket._conn.transport.abort()
+        for _ in range(100):
+            found = [row["delivered"] for row in await running.calls()]
+            if found == delivered and good_bye:
+                break
+    assert found == delivered
+
+
 async def test_o_transport_05_a_socket_that_is_closed_frees_the_engine() -> None:
     async with Double() as vllm, proxy(vllm.url) as running:
         vllm.push(Step(delay=60))
