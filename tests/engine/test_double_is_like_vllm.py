@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from tests.double import Double, Step
+from tests.double.scale_out import PAGES
 
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {}}}}]
 CALLING = {
@@ -65,6 +66,40 @@ async def test_other_pages(vllm, path, body):
     async with Double() as double:
         mine, real = await ask(double.url, path, body), await ask(vllm, path, body)
     assert (mine[0], shape(mine[1])) == (real[0], shape(real[1]))
+
+
+def within(mine, real) -> bool:
+    """Whether the real answer has all that the double's has, in the same kinds."""
+    if isinstance(mine, dict) and isinstance(real, dict):
+        return all(key in real and within(value, real[key]) for key, value in mine.items())
+    if isinstance(mine, list) and isinstance(real, list):
+        return not mine or not real or within(mine[0], real[0])
+    return mine == real or "NoneType" in (mine, real)
+
+
+@pytest.mark.parametrize(("step", "body"), [("call", CALLING | IDS), ("plain", PLAIN | IDS)])
+async def test_the_pages_of_scale_out(vllm, step, body):
+    async with Double([STEPS[step]], scale_out=True) as double:
+        mine, real = [await by_pages(url, body) for url in (double.url, vllm)]
+    for name, one, other in zip(PAGES, mine, real, strict=True):
+        assert within(shape(one), shape(other)), name
+
+
+async def test_an_end_token_is_left_in_a_derendered_text(vllm):
+    """Where no thought is expected; so it must not be sent along."""
+    body = PLAIN | IDS | {"tools": TOOLS, "chat_template_kwargs": {"enable_thinking": False}}
+    async with Double(scale_out=True) as double:
+        texts = [(await by_pages(url, body))[2]["choices"][0]["message"]["content"] for url in (double.url, vllm)]
+    assert all(text.endswith("|>") for text in texts), texts
+
+
+async def by_pages(url: str, body: dict) -> list[dict]:
+    """The answers of /render, /generate and /derender, each for what the one before gave."""
+    _, rendered = await ask(url, PAGES[0], body)
+    _, generated = await ask(url, PAGES[1], rendered | {"return_token_ids": True})
+    derendered = await ask(url, PAGES[2], {"generate_response": generated, "chat_request": body})
+    assert derendered[0] == 200, derendered
+    return [rendered, generated, derendered[1]]
 
 
 @pytest.mark.parametrize(
