@@ -4,25 +4,24 @@ Repeatable: the same calls and rewards give the same rows, ids included. The rew
 of all its members, so that a build of one session gives those of its group anew as well.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from polar_capture.call_rows import SessionRow, call_rows, conversation_of
+from polar_capture.group_credit import advantages_of, built_siblings, group_members, rewards_of, sessions
+from polar_capture.recredit import Crediting, remember
 from polar_capture.samples_table import write_session
 from polar_capture.store import Store
-from polar_capture.store.models import Call, Reward, Sample, Session
-from polar_capture.trajectories.advantages import GroupReport, Method, Sharing, group_advantages, share
-from polar_capture.trajectories.credit import CreditOptions, RewardRow, SessionRewards, counted, spread
+from polar_capture.store.models import Call
+from polar_capture.trajectories.advantages import GroupReport, Method, Sharing, share
+from polar_capture.trajectories.credit import CreditOptions, SessionRewards, spread
 from polar_capture.trajectories.options import BuildOptions
 from polar_capture.trajectories.report import SessionReport
 from polar_capture.trajectories.rows import Sample as SampleRow
 from polar_capture.trajectories.samples import SessionBuild, build_session
-
-_IN_CHUNK = 500
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +36,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     the reason `stale_policy`. None: any age trains."""
     policy_version: int | None = None
     """The version in force, as the trainer counts; None: the newest that any call in the database was sampled by."""
+
+    @property
+    def crediting(self) -> Crediting:
+        return Crediting(credit=self.credit, advantage=self.advantage, sharing=self.sharing)
 
     def __post_init__(self) -> None:
         if self.max_staleness is not None and self.max_staleness < 0:
@@ -84,20 +87,21 @@ def build(
     KeyError for a session or a group that is not in the database.
     """
     plan = _dated(captured, plan or Plan())
-    named = _sessions(captured, session_id, group_id)
+    named = sessions(captured, session_id, group_id)
     if not named and (session_id is not None or group_id is not None):
         what = f"session {session_id}" if session_id is not None else f"group {group_id}"
         raise KeyError(f"{what} is not in {captured.database.name}")
-    siblings = _built_siblings(captured, plan, named)
+    siblings = built_siblings(captured, plan.options.strategy, named)
     scope = [*named, *siblings]
-    rewards = _rewards(captured, plan.credit, _group_members(captured, scope))
-    advantages, groups = _advantages(rewards, plan.advantage)
+    rewards = rewards_of(captured, plan.credit, group_members(captured, scope))
+    advantages, groups = advantages_of(rewards, plan.advantage)
     reports = []
     for done, session in enumerate(scope):
         report = _build_one(captured, plan, session, rewards[session], advantages[session.id])
         if done < len(named):
             reports.append(report)
         progress(done + 1, len(scope))
+    remember(captured, plan.options.strategy, plan.crediting, scope)
     return BuildReport(reports, groups)
 
 
@@ -135,72 +139,6 @@ def _credited(
     shares = share(advantage, built.trained, plan.sharing)
     for sample, own in zip(built.samples(), shares, strict=True):
         sample.group_id, sample.task_id = session.group_id, session.task_id
-        spread(sample, rewards, own, plan.credit)
+        sample.reward, sample.advantage = rewards.outcome, own
+        spread(sample.turn_spans, rewards, own, plan.credit)
         yield sample
-
-
-def _sessions(captured: Store, session_id: str | None, group_id: str | None) -> list[SessionRow]:
-    query = sa.select(Session.id, Session.group_id, Session.task_id, Session.sample_index)
-    if session_id is not None:
-        query = query.where(Session.id == session_id)
-    if group_id is not None:
-        query = query.where(Session.group_id == group_id)
-    with captured.database.read.connect() as connection:
-        return [SessionRow(*row) for row in connection.execute(query.order_by(Session.started_at, Session.id))]
-
-
-def _group_members(captured: Store, scope: Sequence[SessionRow]) -> list[SessionRow]:
-    """The sessions of the scope and all others of their groups."""
-    groups = {session.group_id for session in scope if session.group_id is not None}
-    known = {session.id for session in scope}
-    others = [s for group in sorted(groups) for s in _sessions(captured, None, group) if s.id not in known]
-    return [*scope, *others]
-
-
-def _built_siblings(captured: Store, plan: Plan, named: Sequence[SessionRow]) -> list[SessionRow]:
-    """Other sessions of the same groups that have rows of this strategy: their advantages change with the group."""
-    known = {session.id for session in named}
-    others = [session for session in _group_members(captured, named) if session.id not in known]
-    if not others:
-        return []
-    query = sa.select(Sample.session_id).where(Sample.strategy == plan.options.strategy).distinct()
-    with captured.database.read.connect() as connection:
-        built = set(connection.execute(query).scalars())
-    return [session for session in others if session.id in built]
-
-
-def _rewards(
-    captured: Store, credit: CreditOptions, sessions: Sequence[SessionRow]
-) -> dict[SessionRow, SessionRewards]:
-    given: dict[str, list[RewardRow]] = defaultdict(list)
-    columns = (Reward.id, Reward.session_id, Reward.call_id, Reward.name, Reward.value, Reward.created_at)
-    ids = [session.id for session in sessions]
-    with captured.database.read.connect() as connection:
-        for begin in range(0, len(ids), _IN_CHUNK):
-            query = sa.select(*columns).where(Reward.session_id.in_(ids[begin : begin + _IN_CHUNK]))
-            for row in connection.execute(query).mappings():
-                given[row["session_id"]].append(RewardRow(**row))
-    return {session: counted(given[session.id], credit) for session in sessions}
-
-
-def _advantages(
-    rewards: dict[SessionRow, SessionRewards], method: Method
-) -> tuple[dict[str, float | None], list[GroupReport]]:
-    """Advantages of all sessions, and the report of each group. A session without a group has no baseline, and none."""
-    advantages: dict[str, float | None] = dict.fromkeys((session.id for session in rewards), None)
-    groups: dict[str, list[SessionRow]] = defaultdict(list)
-    for session in rewards:
-        if session.group_id is not None:
-            groups[session.group_id].append(session)
-    reports = []
-    for group_id in sorted(groups):
-        members = groups[group_id]
-        found, report = group_advantages(
-            group_id,
-            {session.id: rewards[session].outcome for session in members},
-            method,
-            {session.id: session.sample_index for session in members},
-        )
-        advantages |= found
-        reports.append(report)
-    return advantages, reports

@@ -1,7 +1,8 @@
 """Rewards from Python: give one at any time, see the history, bring the built samples up to date.
 
-The other ways in are `polar-capture reward`, the control host, `run --reward-cmd` (`polar_capture.reward_command`),
-and an INSERT into the table `rewards`.
+The other ways in are `polar-capture reward`, the control host, `run --reward-cmd` (`polar_capture.reward_command`):
+samples that are built already get their rewards and advantages anew with each of them (`polar_capture.recredit`). An
+INSERT into the table `rewards` counts from the next `build` or `refresh` on; `export` says where one is waiting.
 """
 
 import math
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from polar_capture import store
 from polar_capture.builds import BuildReport, Plan, build
+from polar_capture.recredit import recredit
 from polar_capture.store.models import Sample
 
 
@@ -25,14 +27,24 @@ def give(
     comment: str | None = None,
     source: str = "python",
 ) -> str:
-    """Adds a reward and returns its id; the latest of a name counts. `call_id` rewards one call of the session.
+    """Adds a reward and returns its id; the latest of a name counts. `call_id` rewards one call of the session. Built
+    samples of the session and its group are brought up to date.
 
     ValueError for a value that is not finite, KeyError for an unknown session or call.
     """
     if not math.isfinite(value):
         raise ValueError(f"reward {value}: a reward is a finite number")
     with store.open(db, create=False) as captured:
-        return captured.add_reward(session_id, value, name=name, call_id=call_id, source=source, comment=comment)
+        reward_id = captured.add_reward(session_id, value, name=name, call_id=call_id, source=source, comment=comment)
+        recredit(captured, session_id)
+        return reward_id
+
+
+def refresh(db: str | os.PathLike[str], session_id: str) -> int:
+    """Gives the built samples of the session and its group rewards and advantages anew, as after rewards that were
+    inserted by SQL; how many rows that were."""
+    with store.open(db, create=False) as captured:
+        return recredit(captured, session_id)
 
 
 def history(db: str | os.PathLike[str], session_id: str) -> list[dict[str, Any]]:
@@ -42,8 +54,8 @@ def history(db: str | os.PathLike[str], session_id: str) -> list[dict[str, Any]]
 
 
 def rebuild(db: str | os.PathLike[str], session_id: str, plan: Plan | None = None) -> BuildReport | None:
-    """Builds the session's samples anew after a late reward, with the advantages of its group; None where the session
-    has no samples of the plan's strategy yet."""
+    """Builds the session's samples anew by another plan, with the advantages of its group; None where the session has
+    no samples of the plan's strategy yet."""
     plan = plan or Plan()
     with store.open(db, create=False) as captured:
         query = sa.select(Sample.id).where(Sample.session_id == session_id, Sample.strategy == plan.options.strategy)

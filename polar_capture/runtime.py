@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import uuid_utils
+from sqlalchemy.exc import SQLAlchemyError
 
 from polar_capture import session_limits
 from polar_capture import store as stores
@@ -27,6 +28,7 @@ from polar_capture.local_answers import LocalAnswers
 from polar_capture.metrics import exposition
 from polar_capture.outcomes import SessionStatus
 from polar_capture.policy import Policy, PolicyError
+from polar_capture.recredit import recredit
 from polar_capture.rules import read as read_rules
 from polar_capture.server import GatewayServer
 from polar_capture.store.records import SessionRecord, StoreUnavailable
@@ -220,7 +222,15 @@ class Runtime(Backend):
                 }
             )
         )
+        await self._recredited(session_id)
         return reward_id
+
+    async def _recredited(self, session_id: str) -> None:
+        """Samples that are built already get the late reward. It is on record, whatever becomes of this."""
+        try:
+            await asyncio.to_thread(recredit, self.store, session_id)
+        except (SQLAlchemyError, stores.DatabaseError) as error:
+            log.warning("samples of session %s keep their old reward until the next build: %s", session_id, error)
 
     def set_policy(self, policy: NewPolicy) -> dict[str, Any]:
         try:

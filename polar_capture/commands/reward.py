@@ -26,6 +26,9 @@ def reward(
 ) -> None:
     """Give SESSION the reward VALUE. Rewards are only ever added: the latest of a name counts.
 
+    Samples that are built already get their rewards and advantages anew, with those of the session's group, by the
+    options they were built with.
+
     Status 2 for a session or a call that is not in the database.
     """
     if not math.isfinite(value):
@@ -33,13 +36,17 @@ def reward(
     if not name.strip():
         raise ConfigError("--name is empty: a reward has a name; the session's own is `outcome`")
     from polar_capture.commands.reading import open_store
+    from polar_capture.recredit import recredit
 
     with open_store(db, home) as captured:
         try:
             reward_id = captured.add_reward(session, value, name=name, call_id=call, source="cli", comment=comment)
         except KeyError as error:
             raise Failure(str(error.args[0]), Exit.USAGE) from error
+        samples = recredit(captured, session)
     if as_json:
-        print_json({"id": reward_id})
-    else:
-        click.echo(f"{name} {value:g} for session {session} (reward {reward_id})")
+        print_json({"id": reward_id, "samples": samples})
+        return
+    click.echo(f"{name} {value:g} for session {session} (reward {reward_id})")
+    if samples:
+        click.echo(f"{samples} samples of it and its group have their rewards and advantages anew")

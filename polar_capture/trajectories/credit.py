@@ -10,12 +10,12 @@ sum of the rewards given to turn j itself, and γ the discount:
 Rewards of single turns count as they are: groups have no baseline for them. Under `outcome` they are kept and not used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
-from polar_capture.trajectories.rows import Sample
+from polar_capture.trajectories.rows import Span
 
 Credit = Literal["outcome", "last-turn", "discounted"]
 OUTCOME = "outcome"
@@ -73,15 +73,14 @@ def counted(rows: Iterable[RewardRow], options: CreditOptions) -> SessionRewards
     return SessionRewards(outcome, by_call)
 
 
-def spread(sample: Sample, rewards: SessionRewards, advantage: float | None, options: CreditOptions) -> None:
-    """Sets the sample's reward and advantage, and those of its spans where credit differs between turns."""
-    sample.reward, sample.advantage = rewards.outcome, advantage
-    if options.credit == "outcome" or not sample.turn_spans:
+def spread(spans: Sequence[Span], rewards: SessionRewards, advantage: float | None, options: CreditOptions) -> None:
+    """Sets reward and advantage of a sample's spans where credit differs between turns; `advantage` is the sample's."""
+    if options.credit == "outcome":
         return
-    last = len(sample.turn_spans) - 1
+    last = len(spans) - 1
     own = 0.0
     for k in range(last, -1, -1):
-        span = sample.turn_spans[k]
+        span = spans[k]
         given = rewards.by_call.get(span.call_id, 0.0)
         if options.credit == "discounted":
             own = given + options.gamma * own

@@ -38,7 +38,11 @@ def both(tmp_path):
         captured.store.close()
 
 
-def test_the_rows_are_equal(both):
+@pytest.mark.parametrize("late", [False, True])
+def test_the_rows_are_equal(both, late):
+    for captured in both if late else ():
+        captured.run("reward", "s1", "0.75")
+        captured.run("reward", "edge", "0.125", "--call", "edge-0")
     rows = [datasets.load(captured.path, "SELECT * FROM samples") for captured in both]
     one, two = (sorted(found, key=lambda row: row["id"]) for found in rows)
     assert len(one) == 4 + 7

@@ -57,15 +57,14 @@ def chain():
 )
 def test_credit_over_turns_follows_its_formula(credit, rewards, advantages):
     sample = chain()
-    spread(sample, SessionRewards(1.0, {"c1": 0.5}), 2.0, CreditOptions(credit=credit, gamma=0.5))
-    assert (sample.reward, sample.advantage) == (1.0, 2.0)
+    spread(sample.turn_spans, SessionRewards(1.0, {"c1": 0.5}), 2.0, CreditOptions(credit=credit, gamma=0.5))
     assert [s.reward for s in sample.turn_spans] == rewards
     assert [s.advantage for s in sample.turn_spans] == advantages
 
 
 def test_a_session_without_reward_has_none_on_its_turns():
     sample = chain()
-    spread(sample, SessionRewards(None), None, CreditOptions(credit="discounted", gamma=0.5))
+    spread(sample.turn_spans, SessionRewards(None), None, CreditOptions(credit="discounted", gamma=0.5))
     assert [s.reward for s in sample.turn_spans] == [None] * 3
 
 
