@@ -40,26 +40,35 @@ def decode(body: bytes, encoding: str, limit: int = MAX_BODY) -> bytes:
     return body
 
 
-def _inflate(body: bytes, limit: int, wbits: int) -> bytes:
+def _inflate(body: bytes, room: int, wbits: int) -> tuple[bytes, bytes]:
+    """One stream's content, cut where it is longer than `room`, and what stands behind it."""
     inflater = zlib.decompressobj(wbits)
-    out = inflater.decompress(body, limit + 1)
-    if len(out) > limit:
-        raise too_large(limit)
-    if not inflater.eof:
+    out = inflater.decompress(body, room + 1)
+    if len(out) <= room and not inflater.eof:
         raise zlib.error("the body ends early")
-    return out
+    return out, inflater.unused_data
 
 
 def _gzip(body: bytes, limit: int) -> bytes:
-    return _inflate(body, limit, 16 + zlib.MAX_WBITS)
+    out = bytearray()
+    while True:  # members may follow each other (RFC 1952)
+        member, body = _inflate(body, limit - len(out), 16 + zlib.MAX_WBITS)
+        out += member
+        if len(out) > limit:
+            raise too_large(limit)
+        if not body.strip(b"\0"):
+            return bytes(out)
 
 
 def _deflate(body: bytes, limit: int) -> bytes:
     # "deflate" is zlib by RFC 9110, but some clients send the raw stream.
     try:
-        return _inflate(body, limit, zlib.MAX_WBITS)
+        out, _ = _inflate(body, limit, zlib.MAX_WBITS)
     except zlib.error:
-        return _inflate(body, limit, -zlib.MAX_WBITS)
+        out, _ = _inflate(body, limit, -zlib.MAX_WBITS)
+    if len(out) > limit:
+        raise too_large(limit)
+    return out
 
 
 def _brotli(body: bytes, limit: int) -> bytes:
@@ -73,13 +82,17 @@ def _brotli(body: bytes, limit: int) -> bytes:
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    decompressor = zstd.ZstdDecompressor()
-    out = decompressor.decompress(body, limit + 1)
-    if len(out) > limit:
-        raise too_large(limit)
-    if not decompressor.eof:
-        raise EOFError("the body ends early")
-    return out
+    out = bytearray()
+    while True:  # frames may follow each other (RFC 8878)
+        decompressor = zstd.ZstdDecompressor()
+        out += decompressor.decompress(body, limit + 1 - len(out))
+        if len(out) > limit:
+            raise too_large(limit)
+        if not decompressor.eof:
+            raise EOFError("the body ends early")
+        body = decompressor.unused_data
+        if not body:
+            return bytes(out)
 
 
 _DECODERS = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate, "br": _brotli, "zstd": _zstd}

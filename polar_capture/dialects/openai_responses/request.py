@@ -151,7 +151,7 @@ def _sampling(body: Mapping[str, Any], logprobs: bool) -> Sampling:
         repetition_penalty=number_or_none(body.get("repetition_penalty"), "repetition_penalty"),
         top_k=integer_or_none(body.get("top_k"), "top_k"),
         seed=integer_or_none(body.get("seed"), "seed"),
-        stop=[text(value, f"stop[{index}]") for index, value in enumerate(stops)],
+        stop=[one for index, value in enumerate(stops) if (one := text(value, f"stop[{index}]"))],
         max_tokens=limit,
         top_logprobs=(alternatives or 0) if logprobs else None,
     )

@@ -36,6 +36,17 @@ def test_several_codings_are_undone_in_reverse():
     assert bodies.decode(zstd.compress(gzip.compress(b"x")), "gzip, zstd") == b"x"
 
 
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_a_body_packed_in_pieces_is_whole(coding):
+    pack = CODERS[coding]
+    assert bodies.decode(pack(b"hel") + pack(b"") + pack(b"lo"), coding) == b"hello"
+    with pytest.raises(CallError, match="not valid"):
+        bodies.decode(pack(b"hello") + b"more", coding)
+    with pytest.raises(CallError, match="exceeds"):
+        bodies.decode(pack(b"\0" * 60) * 2, coding, limit=119)
+    assert len(bodies.decode(pack(b"\0" * 60) * 2, coding, limit=120)) == 120
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 @pytest.mark.parametrize("damage", [lambda b: b[:-4], lambda b: b"garbage" * 9], ids=["cut", "garbage"])
 def test_a_broken_body_is_the_clients_fault(coding, damage):

@@ -206,6 +206,7 @@ def test_sampling_and_switches() -> None:
     )
     assert (seen.chat.sampling.seed, seen.chat.sampling.stop) == (7, ["END"])
     assert (seen.chat.effort, seen.chat.thinking, seen.stream) == ("none", False, True)
+    assert ask(stop=["", "END"]).chat.sampling.stop == ["END"], "an empty one would match everywhere"
     assert ask(reasoning={"effort": "high"}).chat.thinking is None
     assert ask(top_logprobs=3).chat.sampling.top_logprobs is None
     assert ask(top_logprobs=3, include=["message.output_text.logprobs"]).chat.sampling.top_logprobs == 3
