@@ -4,22 +4,35 @@ from typing import Any
 
 import click
 
-from polar_capture.commands import options
+from polar_capture.commands import options, querying
 from polar_capture.commands.output import print_json, print_table
+from polar_capture.config import ConfigError
 from polar_capture.home import Home
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", required=False)
 @options.places
 @options.as_json
 @click.option("--tokens", is_flag=True, help="With prompt ids, sampled ids and logprobs.")
-def calls(session: str, db: str, home: Home, as_json: bool, tokens: bool) -> None:
-    """List the calls of SESSION in order of arrival."""
+@querying.option(":session in it is SESSION")
+def calls(session: str | None, db: str, home: Home, as_json: bool, tokens: bool, query: str | None) -> None:
+    """List the calls of SESSION in order of arrival.
+
+    The view `call_summary` has them all: `--sql "SELECT seq, seconds FROM call_summary WHERE session_id = :session"`.
+    """
+    if session is None and query is None:
+        raise ConfigError("name a SESSION, or give a statement with --sql")
+    if query is not None and tokens:
+        raise ConfigError("--sql and --tokens exclude each other: db/README.md says how SQL reads token ids")
     from polar_capture.commands.reading import known_session, missing_arrays, open_store
 
     with open_store(db, home) as captured:
-        known_session(captured, session)
+        if session is not None:
+            known_session(captured, session)
+        if query is not None or session is None:
+            querying.print_rows(captured, query or "", as_json, session=session)
+            return
         rows = captured.calls(session)
         if tokens:
             missing = missing_arrays(captured, session)

@@ -2,8 +2,7 @@
 
 import click
 
-from polar_capture.commands import options
-from polar_capture.commands.output import print_json, print_table
+from polar_capture.commands import options, querying
 from polar_capture.home import Home
 
 
@@ -19,8 +18,4 @@ def sql(query: str, db: str, home: Home, as_json: bool) -> None:
     from polar_capture.commands.reading import open_store
 
     with open_store(db, home) as captured:
-        columns, rows = captured.sql(query)
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, rows)
+        querying.print_rows(captured, query, as_json)

@@ -26,6 +26,8 @@ class Unpacks(Protocol):
 
 def run(database: Database, query: str, unpacks: Unpacks) -> tuple[list[str], list[Sequence[Any]]]:
     """Column names and rows. DatabaseError where the statement is wrong or would write."""
+    if not query.strip().rstrip(";").strip():
+        raise DatabaseError("the statement is empty: give a SELECT (statements here only read)")
     if database.is_sqlite:
         return _run_sqlite(database, query, unpacks)
     return _run_postgres(database, query)
