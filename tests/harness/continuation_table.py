@@ -44,6 +44,8 @@ COLUMNS = (
 )
 REAL, SCRIPTED = "vLLM", "scripted"
 AGAIN = "Say a direction"
+SAMPLING = ("--sampling", "max_tokens=400")
+"""A tiny model asked for JSON would write it to the end of its window."""
 TRIES = 2
 """The model samples: a run in which it calls no tool shows nothing and is done again."""
 
@@ -101,7 +103,7 @@ def shown(turns: list[dict[str, Any]]) -> Shown:
 
 def whole(stage: Stage, harness: str, task: str, again: str, mode: str) -> Ran:
     """The task and its resumption; the last run tells of all turns."""
-    options = ("--continuation", mode)
+    options = ("--continuation", mode, *SAMPLING)
     ran = stage.run(harness, task, options=options, patience=240)
     if ran.status == 0 and presets.get(harness).again:
         ran = stage.run(harness, again, options=(*options, "--resume"), patience=240)

@@ -10,6 +10,7 @@ from polar_capture.chat import ChatRequest, Choice, Completion, Message, Tool, T
 from polar_capture.chat_normal import normalise
 from polar_capture.continuation.contexts import Context
 from polar_capture.continuation.planner import Plan, Planner
+from polar_capture.continuation.reasons import ROOT
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.turns import TurnBook
 
@@ -195,3 +196,11 @@ def calling(*names: str, content: str | None = None, reasoning: str | None = Non
 
 def tool(name: str) -> Tool:
     return Tool(name)
+
+
+async def begun(render=closed, **options) -> Conversation:
+    """One that has had its first answer."""
+    talk = Conversation(FakeEngine(render), **options)
+    talk.say("hi")
+    assert await talk.ask(Message("assistant", "hello", reasoning="hm")) == ROOT
+    return talk

@@ -2,24 +2,21 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polar_capture.chat import Choice, Completion, MediaPart, Message, Usage
-from polar_capture.continuation.planner import Plan, Planner
-from polar_capture.continuation.reasons import EXACT, OFF, ROOT, Fork
-from polar_capture.faults import CallError, FaultKind
+from polar_capture.chat import Message
+from polar_capture.continuation.reasons import EXACT, ROOT, Fork
 from tests.unit.continuation.builders import (
     ANSWER,
     END,
     OTHER_END,
     RESULT,
     USER,
-    Answered,
     Conversation,
     FakeEngine,
+    begun,
     calling,
     closed,
     counted,
@@ -27,23 +24,16 @@ from tests.unit.continuation.builders import (
     ids,
     late_tools,
     marked,
-    nothing_stored,
+    opened_thoughts,
     roles,
+    said,
     strips,
     tool,
 )
 
 
-async def conversation(render=closed, **options) -> Conversation:
-    """One that has had its first answer."""
-    talk = Conversation(FakeEngine(render), **options)
-    talk.say("hi")
-    assert await talk.ask(Message("assistant", "hello", reasoning="hm")) == ROOT
-    return talk
-
-
 async def test_the_next_prompt_is_context_and_tail():
-    talk = await conversation()
+    talk = await begun()
     talk.say("go")
     assert await talk.ask() == EXACT
     tail = [ord("\n"), USER, *ids("go"), END, ord("\n"), ANSWER]
@@ -51,7 +41,7 @@ async def test_the_next_prompt_is_context_and_tail():
 
 
 async def test_the_prompt_keeps_what_was_sampled_even_where_the_client_says_it_otherwise():
-    talk = await conversation()
+    talk = await begun()
     talk.chat.messages[-1].content = "  hello\n"
     talk.say("go")
     assert await talk.ask() == EXACT
@@ -73,7 +63,7 @@ async def test_tool_results_and_questions_behind_a_call():
 
 
 async def test_thoughts_stay_in_the_context_of_a_template_that_drops_them():
-    talk = await conversation(strips)
+    talk = await begun(strips)
     talk.say("go")
     assert await talk.ask(Message("assistant", "yes", reasoning="again")) == EXACT
     assert ids("(hm)hello") == talk.prompts[1][len(talk.prompts[0]) :][:9]
@@ -172,106 +162,8 @@ async def test_an_end_token_that_the_server_names_is_no_stop_string():
     assert await talk.ask() == EXACT
 
 
-@pytest.mark.parametrize("render", [counted, late_tools, marked])
-async def test_a_template_that_is_not_append_only_always_forks(render):
-    talk = Conversation(FakeEngine(render))
-    talk.chat.tools = [tool("ls")]
-    talk.say("hi")
-    for _ in range(3):
-        await talk.ask(Message("assistant", "fine", reasoning="hm"))
-        talk.say("go")
-    assert set(talk.outcomes[1:]) <= {Fork.NOT_APPEND_ONLY.stored, Fork.TEMPLATE.stored}
-
-
-def edit_first(talk):
-    talk.chat.messages[0].content = "hi!"
-
-
-def edit_answer(talk):
-    talk.chat.messages[1].content = "hello, changed"
-
-
-def drop_first(talk):
-    del talk.chat.messages[0]
-
-
-def add_tool(talk):
-    talk.chat.tools = [tool("ls")]
-
-
-def add_system(talk):
-    talk.chat.messages.insert(0, Message("system", "Be brief."))
-
-
-def switch_thinking(talk):
-    talk.chat.thinking = False
-
-
-def insert_unsampled(talk):
-    talk.chat.messages += [Message("assistant", "by someone else"), Message("user", "?")]
-
-
-def drop_new(talk):
-    del talk.chat.messages[2:]
-
-
-def prefill(talk):
-    talk.chat.messages.append(Message("assistant", "It is"))
-    talk.chat.continue_final = True
-
-
-def picture(talk):
-    talk.chat.messages[-1].content = [MediaPart("image_url", {"url": "data:image/png;base64,AA"})]
-
-
-def join(talk):
-    talk.chat.messages.insert(1, Message("assistant", "before that"))
-
-
-@pytest.mark.parametrize(
-    ("edit", "fork"),
-    [
-        (edit_first, Fork.HISTORY_EDITED),
-        (drop_first, Fork.HISTORY_EDITED),
-        (edit_answer, Fork.TURN_EDITED),
-        (add_tool, Fork.TOOLS_CHANGED),
-        (add_system, Fork.SYSTEM_CHANGED),
-        (switch_thinking, Fork.OPTIONS_CHANGED),
-        (insert_unsampled, Fork.UNSAMPLED_TURN),
-        (drop_new, Fork.NOTHING_NEW),
-        (prefill, Fork.PREFILL),
-        (picture, Fork.MULTIMODAL),
-        (join, Fork.TURNS_JOINED),
-    ],
-)
-async def test_an_edited_conversation_forks(edit, fork):
-    talk = await conversation()
-    talk.say("go")
-    edit(talk)
-    assert (await talk.plan())[1].outcome == fork.stored
-    assert not [chat for chat in talk.engine.renders if len(chat.messages) > 3], "nothing long is rendered in vain"
-
-
-async def test_a_compacted_conversation_is_a_root_of_its_own():
-    talk = await conversation()
-    talk.chat.messages = [Message("user", "Summary: they said hello. Go on.")]
-    assert await talk.ask() == ROOT
-    talk.say("go")
-    assert await talk.ask() == EXACT
-
-
-async def test_a_fork_is_continued_in_its_turn():
-    talk = await conversation()
-    talk.say("go")
-    edit_first(talk)
-    await talk.ask()
-    talk.say("on")
-    assert await talk.ask() == EXACT
-    assert talk.prompts[2][: len(talk.contexts[1])] == talk.contexts[1]
-
-
 async def test_branches_of_one_turn_are_both_continued():
-    talk = await conversation()
+    talk = await begun()
     base = list(talk.chat.messages)
     for text in ("left", "right"):
         talk.chat.messages = [*base, Message("user", text)]
@@ -290,34 +182,8 @@ async def test_agents_that_said_the_same_words_are_told_apart_by_what_they_were_
         assert talk.prompts[-1][: len(talk.contexts[place])] == talk.contexts[place]
 
 
-async def test_of_several_choices_none_is_continued():
-    talk = await conversation()
-    talk.say("go")
-    _, plan = await talk.plan()
-    several = answered(talk.prompts[0])
-    several.completion.choices *= 2
-    talk.planner.remember("call-1", plan, EXACT, np.array([1], np.int32), several)
-    talk.turns.add("call-1", [Message("assistant", "x"), Message("assistant", "y")], ["id-call-1"])
-    talk.chat.messages += [Message("assistant", "y", echo=["id-call-1"]), Message("user", "and?")]
-    assert await talk.ask() == Fork.PARENT_NOT_KEPT.stored
-
-
-async def test_ids_that_fill_the_window_are_not_sent():
-    talk = await conversation(strips)
-    talk.engine.window = len(talk.contexts[0]) + 5
-    talk.say("go")
-    assert await talk.ask() == Fork.WINDOW.stored
-
-
-async def test_without_renders_the_call_goes_on_plainly():
-    talk = await conversation()
-    talk.engine.fails = True
-    talk.say("go")
-    assert await talk.ask() == Fork.RENDER_FAILED.stored
-
-
 async def test_the_whole_conversation_is_rendered_once_a_turn():
-    talk = await conversation()
+    talk = await begun()
     for turn in range(4):
         talk.engine.renders.clear()
         talk.say(f"go {turn}")
@@ -328,7 +194,7 @@ async def test_the_whole_conversation_is_rendered_once_a_turn():
 
 
 async def test_another_template_is_noticed_and_learned():
-    talk = await conversation()
+    talk = await begun()
     talk.say("go")
     await talk.ask()
     talk.engine.template = roles
@@ -336,60 +202,6 @@ async def test_another_template_is_noticed_and_learned():
     assert await talk.ask(end=USER) in (Fork.TEMPLATE.stored, Fork.NOT_APPEND_ONLY.stored)
     talk.say("go")
     assert await talk.ask(end=USER) == EXACT
-
-
-# --- what the engine makes of it -----------------------------------------------------------------------------------
-
-
-async def test_off_asks_nothing():
-    talk = Conversation(FakeEngine(), mode="off")
-    talk.say("hi")
-    await talk.ask()
-    talk.say("go")
-    await talk.ask()
-    assert (talk.outcomes, talk.engine.renders) == ([OFF, OFF], [])
-
-
-async def test_auto_is_off_and_exact_is_refused_where_the_engine_cannot():
-    engine = FakeEngine(takes=False)
-    talk = Conversation(engine)
-    talk.say("hi")
-    assert await talk.ask() == OFF
-    talk = Conversation(engine, mode="exact")
-    talk.say("hi")
-    with pytest.raises(CallError, match="--continuation exact needs") as refused:
-        await talk.ask()
-    assert refused.value.fault.kind is FaultKind.UNAVAILABLE
-
-
-async def test_an_echo_that_differs_is_no_exact_turn_and_the_last_one_that_is_tried(caplog):
-    talk = await conversation()
-    talk.say("go")
-    _, plan = await talk.plan()
-    other = answered([1, 2, 3])
-    assert talk.planner.settle(plan, other) == Fork.ECHO_DIFFERS.stored
-    assert "reports others (3)" in caplog.text
-    assert await talk.ask() == OFF
-
-
-async def test_refused_ids_are_a_fork_and_no_distrust():
-    talk = await conversation()
-    talk.say("go")
-    _, plan = await talk.plan()
-    other = answered([1, 2, 3])
-    other.ids_refused = True
-    assert talk.planner.settle(plan, other) == Fork.REFUSED.stored
-    assert talk.engine.takes
-
-
-def answered(prompt: list[int]) -> Answered:
-    choice = Choice(0, Message("assistant", "x"), "stop", None, [1], [-0.1])
-    return Answered(Completion([choice], Usage(), "m", prompt))
-
-
-def test_plans_without_ids_keep_their_outcome():
-    planner = Planner(FakeEngine(), nothing_stored)
-    assert planner.settle(Plan("fork:window"), None) == "fork:window"
 
 
 # --- the invariant -------------------------------------------------------------------------------------------------
@@ -401,21 +213,45 @@ answers = st.builds(
     words,
     st.lists(st.sampled_from(["ls", "cat"]), max_size=2),
 )
-turns = st.lists(st.tuples(answers, st.booleans(), words.map(lambda text: text + "q"), st.booleans()), max_size=5)
+cuts = st.none() | st.integers(1, 20)
+turns = st.lists(st.tuples(answers, cuts, words.map(lambda text: text + "q"), st.booleans()), max_size=5)
 
 
-@given(st.sampled_from([closed, roles, strips, grouped, counted, late_tools, marked]), turns, st.booleans())
-@settings(max_examples=300, deadline=None)
+def cut_off(answer: Message, length: int) -> tuple[Message, list[int]]:
+    """What a server makes of an answer that is cut behind so many ids, and these."""
+    sampled = said(answer)[: max(1, length)]
+    text = "".join(map(chr, sampled))
+    thought, closed_it, words_said = text[1:].partition(")") if text.startswith("(") else ("", ")", text)
+    return Message("assistant", (words_said or None) if closed_it else None, reasoning=thought or None), sampled
+
+
+@given(
+    st.sampled_from([closed, roles, strips, grouped, opened_thoughts, counted, late_tools, marked]),
+    turns,
+    st.booleans(),
+)
+@settings(max_examples=400, deadline=None)
 def test_a_prompt_is_the_plain_render_or_the_context_and_a_tail_of_the_template(render, spoken, keeps):
-    """Whatever is said: an exact prompt begins with the parent's context, and what follows ends the plain render."""
+    """Whatever is said, and wherever it is cut: an exact prompt begins with the parent's context, what follows ends the
+    plain render, but for the end of a thought that the template drops, and each thought is closed once."""
+    opened = render is opened_thoughts
 
     async def talk_it_over():
         talk = Conversation(FakeEngine(render), keep_thinking=keeps)
         talk.chat.tools = [tool("ls"), tool("cat")]
         talk.say("hi")
         for answer, cut, question, asks in spoken:
-            finish = "length" if cut else "tool_calls" if answer.tool_calls else "stop"
-            await talk.ask(answer, end=None if cut else END, finish=finish)
+            if cut is None:
+                finish = "tool_calls" if answer.tool_calls else "stop"
+                sampled = [*said(answer), END]
+            else:
+                finish = "length"
+                answer, sampled = cut_off(answer, cut)
+            if opened:  # the prompt holds the mark that opens a thought
+                sampled = sampled[1:] if sampled[:1] == [ord("(")] else [ord(")"), *sampled]
+            if not sampled:
+                continue
+            await talk.ask(answer, finish=finish, sampled=sampled)
             for _ in answer.tool_calls:
                 talk.say("result", "tool")
             if asks or not answer.tool_calls:
@@ -427,9 +263,12 @@ def test_a_prompt_is_the_plain_render_or_the_context_and_a_tail_of_the_template(
             plain = talk.engine.template(chat, True)
             assert plan.prompt_ids[: len(talk.contexts[-1])] == talk.contexts[-1]
             assert tail
-            assert plain[-len(tail) :] == tail
+            hidden = render is strips or not answer.reasoning
+            ends = tail[1:] if tail[0] == ord(")") and hidden else tail
+            assert plain[len(plain) - len(ends) :] == ends
             assert render not in (counted, marked)
-            if not any(message.reasoning for message in chat.messages):
-                assert plan.prompt_ids == plain
+            assert plan.prompt_ids.count(ord("(")) == plan.prompt_ids.count(ord(")")) + opened
+            if not any(message.reasoning for message in chat.messages) and cut is None:
+                assert len(plan.prompt_ids) >= len(plain)
 
     asyncio.run(talk_it_over())
