@@ -16,11 +16,18 @@ PATTERNS_VARIABLE = "POLAR_REDACT"
 
 _NAMES = (
     rb"(?:proxy-)?authorization|authorization_token|(?:x-)?api[-_]?key|x-goog-api-key|apikey|access[-_]?token|"
-    rb"refresh[-_]?token|id[-_]?token|client[-_]?secret|secret[-_]?access[-_]?key|password|passwd|cookie|set-cookie"
+    rb"refresh[-_]?token|id[-_]?token|(?:api|auth|bearer|session|security)[-_]?token|client[-_]?secret|"
+    rb"secret[-_]?access[-_]?key|secret(?:[-_]?key)?|private[-_]?key|password|passwd|cookie|set-cookie|"
+    rb"x-[\w-]{1,40}?(?:token|key|secret)"
 )
 _NAMED = re.compile(rb'("(?:' + _NAMES + rb')"\s*:\s*")((?:[^"\\]|\\.)+)(?=")', re.IGNORECASE)
 _QUERY = re.compile(
     r"([?&](?:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)[^&#\s]+", re.IGNORECASE
+)
+_IN_URL = re.compile(
+    rb'(://)[^/@\s"\\]+(?=@)|([?&](?:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)'
+    rb'[^&#\s"\\]+',
+    re.IGNORECASE,
 )
 _USER = re.compile(r"(\w+://)[^/@\s]+@")
 _SHAPES = {
@@ -40,28 +47,38 @@ _SHAPES = {
 _SHAPED = [(begin.encode(), re.compile(rf"(?<![A-Za-z0-9])(?:{shape})".encode())) for begin, shape in _SHAPES.items()]
 _SHAPED_TEXT = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES.values())})")
 _BEARER = re.compile(r"\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_CONVERSATION = ("messages", "input", "contents", "system", "instructions", "prompt")
+_CONVERSATION = frozenset(
+    ("messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions", "prompt")
+)
 """Members of a request that the model reads: what stands there is in the prompt's token ids anyway."""
 
 
 def without_named(body: bytes, window: slice = slice(None)) -> bytes:
-    """A JSON body with the string values of credential-named members replaced (`"api_key": "[redacted]"`), where one
-    of them is within `window`. Members of the conversation itself (a tool's argument named `password`) stay: they
-    were sampled on."""
-    if _NAMED.search(body[window]) is None:
+    """A JSON body with the string values of credential-named members replaced (`"api_key": "[redacted]"`), and what is
+    secret in its URLs, where one of them is within `window`. The conversation itself (a tool's argument named
+    `password`) stays: it was sampled on."""
+    seen = body[window]
+    if _NAMED.search(seen) is None and _IN_URL.search(seen) is None:
         return body
     try:
         decoded = json.loads(body)
     except ValueError:
-        return _NAMED.sub(rb"\1" + REDACTED.encode(), body)
+        return _IN_URL.sub(_cut, _NAMED.sub(_cut, body))
     outside = (
         {name: value for name, value in decoded.items() if name not in _CONVERSATION}
         if isinstance(decoded, dict)
         else {}
     )
     kept = json.dumps(outside, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    secrets = {match[2] for match in _NAMED.finditer(kept)}
-    return _NAMED.sub(lambda match: match[1] + (REDACTED.encode() if match[2] in secrets else match[2]), body)
+    for pattern, part in ((_NAMED, 2), (_IN_URL, 0)):
+        secrets = {match[part] for match in pattern.finditer(kept)}
+        if secrets:
+            body = pattern.sub(lambda match: _cut(match) if match[part] in secrets else match[0], body)  # noqa: B023
+    return body
+
+
+def _cut(match: re.Match[bytes]) -> bytes:
+    return (match[1] or match[2]) + REDACTED.encode()
 
 
 def holds_credential(text: bytes) -> bool:

@@ -63,7 +63,8 @@ def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int
 
 def replay_orphans(database: Database, folder: SpoolFolder) -> int:
     """Replays what processes that are gone left in the spool, and returns how many entries. Where the database does
-    not take them, they stay."""
+    not take them, they stay, and all behind them: trying each of many files would hold up the start for minutes, and
+    one that got through would overtake the others."""
     replayed = 0
     for file in folder.orphans():
         try:
@@ -71,6 +72,7 @@ def replay_orphans(database: Database, folder: SpoolFolder) -> int:
                 replayed += replay_some(database, folder, file)
         except sa.exc.SQLAlchemyError as error:
             log.warning("%d captured entries wait in %s: %s", file.entries_left, file.path, explain(database, error))
+            break
         finally:
             file.close()
     return replayed

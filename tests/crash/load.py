@@ -1,4 +1,5 @@
-"""A capturing process to be killed: sessions written from several threads, each call's id printed once it is durable.
+"""A capturing process to be killed: sessions written from several threads, each call's id printed once it is durable,
+and a line for each call that is refused, as a client's 503 would be.
 
 python -m tests.crash.load URL SPOOL NAME THREADS
 """
@@ -27,6 +28,8 @@ def main(url: str, spool: str, name: str, threads: int) -> None:
             try:
                 writer.call([record]).result()
             except StoreUnavailable:
+                with printing:
+                    print("refused", flush=True)
                 time.sleep(0.02)  # what a client does with a 503: it asks again
                 continue
             with printing:

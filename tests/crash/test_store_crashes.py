@@ -29,6 +29,7 @@ class Load:
         command = [sys.executable, "-m", "tests.crash.load", str(url), str(spool), name, str(threads)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.seen: list[tuple[str, int, str]] = []
+        self.refused = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -36,6 +37,9 @@ class Load:
         for line in self.process.stdout:
             if not line.endswith("\n"):
                 return  # cut by the kill
+            if line == "refused\n":
+                self.refused += 1
+                continue
             session, seq, call_id = line.split()
             self.seen.append((session, int(seq), call_id))
 
@@ -45,7 +49,7 @@ class Load:
             assert self.process.poll() is None, self.process.stderr.read()
             if time.monotonic() > deadline:
                 self.process.kill()
-                pytest.fail(f"only {len(self.seen)} turns in {seconds} s")
+                pytest.fail(f"only {len(self.seen)} turns in {seconds} s, {self.refused} were refused")
             time.sleep(0.01)
 
     def kill(self):
@@ -164,6 +168,29 @@ def fill(folder: Path):
                 filler.flush()
         except OSError:
             return
+
+
+def test_on_a_disk_that_stays_full_every_call_has_its_answer_until_there_is_room(small_disk):
+    """Not even the turns fit: each is refused at once, none waits for ever, and none that was acknowledged is lost."""
+    subprocess.run(["mount", "-o", "remount,size=2m", str(small_disk)], check=True)
+    path, totals = small_disk / "polar.db", Totals("a disk that stays full")
+    for number in range(max(2, ROUNDS // 20)):
+        load = Load(path, "", f"r{number}", threads=2)
+        if number == 0:
+            load.wait_for(10)
+        for _ in range(3):
+            before, deadline = load.refused, time.monotonic() + 60
+            while load.refused < before + 20:
+                assert load.process.poll() is None, load.process.stderr.read()
+                assert time.monotonic() < deadline, f"{load.refused} refused, {len(load.seen)} taken: it stands still"
+                time.sleep(0.01)
+        subprocess.run(["mount", "-o", f"remount,size={3 + number}m", str(small_disk)], check=True)
+        load.wait_for(len(load.seen) + 20)
+        load.kill()
+        totals.add(load)
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
+    with store.open(path) as captured:
+        totals.verify(captured)
 
 
 @pytest.mark.parametrize("spool_elsewhere", [False, True], ids=["spool beside", "spool on another disk"])

@@ -23,12 +23,25 @@ KEY = "sk-ant-" + "a1B2" * 8
         "access_token",
         "client_secret",
         "password",
+        "auth_token",
+        "secret",
+        "X-Api-Token",
+        "X-Company-Secret",
     ],
 )
 def test_what_is_named_like_a_credential_is_cut_out_of_a_request(name):
     body = json.dumps({"model": "m", "mcp_servers": [{"url": "u", name: 'hush \\" hush'}], "messages": []}).encode()
     cleaned = json.loads(without_named(body))
     assert cleaned == {"model": "m", "mcp_servers": [{"url": "u", name: "[redacted]"}], "messages": []}
+
+
+def test_what_is_secret_in_a_url_is_cut_out_of_a_request():
+    hidden, shown = "https://u:hush@h/x?a=b&token=hush&c=d", "git clone https://u:told@h?key=told"
+    body = {"mcp_servers": [{"url": hidden}], "messages": [{"content": shown}]}
+    cleaned = json.loads(without_named(json.dumps(body).encode()))
+    assert cleaned["mcp_servers"] == [{"url": "https://[redacted]@h/x?a=b&token=[redacted]&c=d"}]
+    assert cleaned["messages"] == body["messages"], "the model has read it"
+    assert b"hush" not in without_named(f'{{"url": "{hidden}", '.encode())
 
 
 @pytest.mark.parametrize("place", ["messages", "input", "contents", "system"])

@@ -172,6 +172,26 @@ def test_what_a_killed_process_left_in_the_spool_is_brought_in_at_the_next_open(
     assert list(folder.iterdir()) == []
 
 
+def test_where_the_database_takes_none_only_the_first_of_many_files_is_tried(tmp_path, caplog):
+    path = tmp_path / "polar.db"
+    store.open(path).close()
+    records = chain(6)
+    folder, packer = SpoolFolder(tmp_path, path.name), Packer(lambda _: None)
+    for record in records:
+        file = folder.create()
+        file.append([msgspec.msgpack.encode(ops.InsertCalls([packer.pack(record)], {}))])
+        file.close()
+    with Locked(path):
+        begun = time.monotonic()
+        with store.open(path, create=False) as captured:
+            assert time.monotonic() - begun < 6  # each try waits for the lock for 2 s
+            assert len(captured.spool.waiting()) == 6
+    assert caplog.text.count("captured entries wait in") == 1
+    with store.open(path, create=False) as captured:
+        assert [row["id"] for row in captured.calls("s")] == [record.id for record in records]
+        assert captured.spool.waiting() == []
+
+
 def test_an_entry_that_is_refused_for_good_does_not_hold_up_the_rest(url, tmp_path):
     with store.open(url, spool=tmp_path / "spool") as captured:
         spool = captured.spool
