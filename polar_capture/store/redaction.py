@@ -25,9 +25,8 @@ _QUERY = re.compile(
     r"([?&](?:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)[^&#\s]+", re.IGNORECASE
 )
 _IN_URL = re.compile(
-    rb'(://)[^/@\s"\\]+(?=@)|([?&](?:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)'
-    rb'[^&#\s"\\]+',
-    re.IGNORECASE,
+    rb'(://)[^/@\s"\\]+(?=@)|([?&](?i:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)'
+    rb'[^&#\s"\\]+'
 )
 _USER = re.compile(r"(\w+://)[^/@\s]+@")
 _SHAPES = {
