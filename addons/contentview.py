@@ -34,6 +34,8 @@ NOT_CAPTURED = "No captured call belongs to this flow: it was no model call, was
 TRAINABLE, UNTRAINABLE, FAILED = ":green_circle:", ":yellow_circle:", ":red_circle:"
 _KNOWN_PIECES = 200_000
 _RETRY_SECONDS = 30.0
+_LINES = 5000
+"""Lines of a content view that mitmweb shows at once: a table of tokens has one for each."""
 _CONTROL_GOES = 0.5
 """Seconds after which a flow of the control host is no longer shown."""
 
@@ -74,6 +76,8 @@ class Viewing:
             return
         runtime.gateway.observers.append(self.recorded)
         ctx.options.update(store_streamed_bodies=True)
+        if ctx.options.content_view_lines_cutoff == ctx.options.default("content_view_lines_cutoff"):
+            ctx.options.update(content_view_lines_cutoff=_LINES)
         columns = getattr(ctx.options, "web_columns", None)
         if columns is not None and "comment" not in columns:
             ctx.options.update(web_columns=[*columns, "comment"])

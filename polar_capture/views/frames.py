@@ -16,16 +16,16 @@ _DETAILS = ("delta", "text", "arguments", "input")
 
 
 def client_frame_text(wire: WireRequest) -> str | None:
-    """A frame from the client, decoded; as indented JSON where no answer is sampled for it (Codex warms connections up
-    with such frames). None for what is no JSON object."""
-    text = request_text(wire)
-    if text is not None:
-        return text
+    """A frame from the client, decoded; where nothing is sampled for it (Codex warms connections up with such frames)
+    that is said, and what no dialect reads is indented JSON. None for what is no JSON object."""
     event = _event(wire.body)
     if event is None:
         return None
+    text = request_text(wire)
+    if text is not None and event.get("generate") is not False:
+        return text
     head = f"{event.get('type', 'a frame')} · nothing is sampled for it"
-    return visible(f"{head}\n\n{cut(json.dumps(event, indent=2, ensure_ascii=False))}")
+    return visible(f"{head}\n\n{text or cut(json.dumps(event, indent=2, ensure_ascii=False))}")
 
 
 def server_frame_text(frame: bytes) -> str | None:

@@ -32,6 +32,9 @@ def test_a_request_is_decoded_and_a_warm_up_is_told():
     assert warming is not None
     assert warming.startswith("response.create · nothing is sampled for it")
     assert '"generate": false' in warming
+    said = client(frame(type="response.create", input=[{"role": "user", "content": "hi"}], generate=False))
+    assert said is not None
+    assert said.startswith("response.create · nothing is sampled for it\n\nopenai_responses · create")
 
 
 @pytest.mark.parametrize(
