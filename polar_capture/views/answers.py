@@ -45,8 +45,9 @@ def answer_text(body: bytes) -> str | None:
     if not (turn.text or turn.thinking or turn.calls or turn.errors or turn.facts):
         return None
     kind = f"{len(events)} events" if len(events) > 1 else "whole answer"
+    usage = _short(turn.facts.pop("usage", ""))
     facts = " · ".join(f"{name} {said}" for name, value in turn.facts.items() if (said := _short(value)))
-    parts = [f"{kind} · {facts}" if facts else kind]
+    parts = [(f"{kind} · {facts}" if facts else kind) + (f"\nusage: {usage}" if usage else "")]
     parts += [f"error: {error}" for error in turn.errors]
     calls = [(name, arguments) for name, arguments in turn.calls.values()]
     if turn.thinking or turn.text or calls:

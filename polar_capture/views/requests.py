@@ -52,9 +52,9 @@ def blocks_text(label: str, thinking: str | None, text: str, calls: list[tuple[s
     """Blocks of one turn under a ruled label."""
     parts = [f"── {label} " + "─" * max(4, 76 - len(label))]
     if thinking:
-        parts.append("┄ thinking\n" + cut(thinking))
+        parts.append("┄ thinking\n" + cut(thinking.strip("\n")))
     if text:
-        parts.append(cut(text))
+        parts.append(cut(text.strip("\n")))
     for name, arguments in calls:
         parts.append(f"→ tool call {name}\n{cut(_indented(arguments))}")
     return "\n".join(parts)

@@ -308,7 +308,7 @@ def test_a_long_session_opens_quickly_and_is_small(window: Browser, pages: dict[
     window.press("2")
     window.click("[name=which][value=all]")
     blocks = window.until(lambda: window.all(".block"), "blocks")
-    assert LONG_TOKENS // 512 <= len(blocks) <= LONG_TOKENS // 256 + 1
+    assert LONG_TOKENS // 1024 <= len(blocks) <= LONG_TOKENS // 256 + 1
     assert len(window.all("[data-at]")) < 4000
 
     def at_the_end():

@@ -22,7 +22,7 @@
       ["calls", number(calls.length)], ["sampled", number(calls.reduce((sum, call) => sum + (call.completion_tokens || 0), 0)) + " tokens"],
       ["took", calls.length ? `${seconds(last - calls[0].started_at)}: calls ${seconds(busy)}, of which engine ${seconds(engine)}` : null],
       ["not trained", untrained.length ? [...reasons].map(([reason, count]) => `${reason} ${count}`).join(", ") : null],
-      ["token texts", DATA.tokenizer],
+      ["token texts", DATA.tokenizer && DATA.tokenizer.startsWith("/") ? DATA.tokenizer.split("/").pop() : DATA.tokenizer],
       ["reward", outcome ? String(outcome.value) : "none"],
       ["samples", samples.length ? samples.map((sample) => `${sample.agent} ${sample.verdict}`).join(", ") : "not built yet"],
     ];

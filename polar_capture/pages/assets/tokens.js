@@ -1,6 +1,6 @@
 // The token view: blocks of a few hundred tokens, drawn when they come near the window and emptied when they leave it.
 const BLOCK_TOKENS = 256;
-const LONGEST_BLOCK = 512;
+const LONGEST_BLOCK = 1024;
 const BINS = [0.9, 0.6, 0.3, 0.1];
 const binOf = (logprob) => {
   const p = Math.exp(logprob);
