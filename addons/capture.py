@@ -199,7 +199,7 @@ class Capture:
 
     def _route(self, flow: http.HTTPFlow) -> None:
         """Point a provider's request at the gateway; refuse what must not go out; leave the rest."""
-        host = flow.request.pretty_host
+        host = flow.request.pretty_host.lower().rstrip(".")
         if flow.client_conn.id not in self._users and flow.request.scheme == "http":
             refusal = self._credentials(flow)
             if refusal is not None:

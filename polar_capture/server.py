@@ -24,6 +24,8 @@ from polar_capture.retries import Attempt
 log = logging.getLogger(__name__)
 
 FLOW_HEADER = "x-polar-flow"
+MAX_FIELD = 64 * 1024
+"""Bytes of a request line or a header, as much as the proxy itself lets through. Harnesses pack metadata into them."""
 _BIG_BODY = 4 * 1024 * 1024
 """Bytes above which a body is decoded off the event loop."""
 _API_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -101,7 +103,14 @@ class GatewayServer:
     async def _open(
         self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], host: str, port: int
     ) -> int:
-        server = web.Server(handler, handler_cancellation=True, access_log=None, auto_decompress=False)
+        server = web.Server(
+            handler,
+            handler_cancellation=True,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=MAX_FIELD,
+            max_field_size=MAX_FIELD,
+        )
         runner = web.ServerRunner(server)
         await runner.setup()
         site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)

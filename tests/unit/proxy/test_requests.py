@@ -130,6 +130,20 @@ async def test_o_transport_08_two_framings_at_once_are_400(running):
     assert not generations(running)
 
 
+async def test_long_headers_and_queries_pass(running):
+    url, body = CALLS["openai_chat"].asking("hi")
+    long = "x" * 40_000
+    status, answer, _ = await running.answer("POST", f"{url}?a={long}", json=body, headers={"x-metadata": long})
+    assert status == 200, answer
+
+
+@pytest.mark.parametrize("host", ["POLAR.capture", "polar.capture."])
+async def test_the_control_host_is_itself_in_any_spelling(running, host):
+    for scheme in ("http", "https"):
+        answer = await running.answer("GET", f"{scheme}://polar.capture/health", headers={"host": host})
+        assert (answer[0], json.loads(answer[1])["status"]) == (200, "ok")
+
+
 async def test_expect_100_continue_is_honoured(running):
     body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
     head = HEAD + b"content-length: %d\r\nexpect: 100-continue\r\n\r\n" % len(body)
