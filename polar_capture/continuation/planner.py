@@ -151,22 +151,30 @@ class Planner:
         self, session: str, url: str, chat: ChatRequest, found: Step, before: Asked
     ) -> tuple[Ids, Ids] | Fork:
         """The prompt ids that continue the parent, and the plain render of the conversation."""
-        context: Context | None = None
         refusal: Fork | None = None
-        for call_id in found.parents:
-            kept = self._contexts.get(call_id) or await self._read(call_id)
-            difference = Fork.PARENT_NOT_KEPT if kept is None else kept.asked.difference(before)
-            if kept is not None and difference is None:
-                context = kept
-                break
-            refusal = refusal or difference
-        if context is None:
-            return refusal or Fork.PARENT_NOT_KEPT
         try:
-            return await self._spliced(session, url, chat, found, context)
+            for call_id in found.parents:
+                kept = self._contexts.get(call_id) or await self._read(call_id)
+                if kept is None:
+                    refusal = refusal or Fork.PARENT_NOT_KEPT
+                    continue
+                difference = kept.asked.difference(before)
+                if difference is Fork.OPTIONS_CHANGED and await self._options_do_nothing(session, chat, found, kept):
+                    difference = None
+                if difference is None:
+                    return await self._spliced(session, url, chat, found, kept)
+                refusal = refusal or difference
+            return refusal or Fork.PARENT_NOT_KEPT
         except CallError as error:
             log.warning("session %s: the engine gave no render: %s", session, error.fault.message)
             return Fork.RENDER_FAILED
+
+    async def _options_do_nothing(self, session: str, chat: ChatRequest, found: Step, kept: Context) -> bool:
+        """Whether a prompt has the same render under the options of now: thinking that is asked for in so many words
+        and thinking by default, say. LiteLLM stops asking behind a tool call without a thought."""
+        if kept.plain is None:
+            return False
+        return np.array_equal(kept.plain, await self._render(session, _upto(chat, found.answer)))
 
     async def _spliced(
         self, session: str, url: str, chat: ChatRequest, found: Step, context: Context

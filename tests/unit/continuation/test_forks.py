@@ -12,7 +12,9 @@ from tests.unit.continuation.builders import (
     Conversation,
     FakeEngine,
     begun,
+    calling,
     counted,
+    ids,
     late_tools,
     marked,
     nothing_stored,
@@ -52,10 +54,6 @@ def add_system(talk):
     talk.chat.messages.insert(0, Message("system", "Be brief."))
 
 
-def switch_thinking(talk):
-    talk.chat.thinking = False
-
-
 def insert_unsampled(talk):
     talk.chat.messages += [Message("assistant", "by someone else"), Message("user", "?")]
 
@@ -85,7 +83,6 @@ def join(talk):
         (edit_answer, Fork.TURN_EDITED),
         (add_tool, Fork.TOOLS_CHANGED),
         (add_system, Fork.SYSTEM_CHANGED),
-        (switch_thinking, Fork.OPTIONS_CHANGED),
         (insert_unsampled, Fork.UNSAMPLED_TURN),
         (drop_new, Fork.NOTHING_NEW),
         (prefill, Fork.PREFILL),
@@ -99,6 +96,20 @@ async def test_an_edited_conversation_forks(edit, fork):
     edit(talk)
     assert (await talk.plan())[1].outcome == fork.stored
     assert not [chat for chat in talk.engine.renders if len(chat.messages) > 3], "nothing long is rendered in vain"
+
+
+async def test_options_that_render_the_same_are_no_other_options():
+    def thinks_by_default(chat, opens):
+        return strips(chat, opens) + (ids("()") if opens and chat.thinking is False else [])
+
+    talk = Conversation(FakeEngine(thinks_by_default))
+    for thinking in (True, None, None, False, True):
+        talk.chat.thinking = thinking
+        talk.say("go")
+        await talk.ask(calling("ls"), finish="tool_calls")
+        talk.say("a.txt", "tool")
+    changed = Fork.OPTIONS_CHANGED.stored
+    assert talk.outcomes == [ROOT, EXACT, EXACT, changed, changed]
 
 
 async def test_a_compacted_conversation_is_a_root_of_its_own():
