@@ -9,7 +9,8 @@ with store.open("polar.db") as captured:
 from polar_capture.store.chains import Tokens
 from polar_capture.store.codec import CodecError
 from polar_capture.store.database import DatabaseError
-from polar_capture.store.store import Store, open, tokens
+from polar_capture.store.kept import tokens
+from polar_capture.store.store import Store, open
 from polar_capture.store.writer import Writer
 
 __all__ = ["CodecError", "DatabaseError", "Store", "Tokens", "Writer", "open", "tokens"]

@@ -17,6 +17,7 @@ import sys
 import threading
 from array import array as array_of_c
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,7 @@ _BODY = struct.Struct("<BBHIII")
 _LEVEL, _LEVEL_OF_TEXT, _LARGE = 3, 6, 262144  # 6 makes ids 2 % smaller and takes three times as long
 _WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 17, 27
 _SHORTEST_PREFIX = 8  # zstd takes no shorter one
+_SMALL = 8192
 _WORTH_A_PREFIX = 16  # a body that came again has no change at all: nothing to show the compressor a prefix for
 _CONTEXT, _CONTEXT_OF_CHAT = 32768, 8192
 
@@ -175,13 +177,22 @@ def tokens_header(packed: bytes) -> TokensHeader:
 
 
 def unpack_own_ids(packed: bytes) -> tuple[TokensHeader, Int32Array]:
-    """Header and the ids that the value itself holds: all of them (WHOLE) or the last ones (TAIL)."""
+    """Header and the ids that the value itself holds: all of them (WHOLE) or the last ones (TAIL). Not to be written
+    to."""
+    return _small_own_ids(packed) if len(packed) <= _SMALL else _own_ids(packed)
+
+
+def _own_ids(packed: bytes) -> tuple[TokensHeader, Int32Array]:
     header = tokens_header(packed)
     ids = np.frombuffer(_decompress(memoryview(packed)[_TOKENS.size :]), "<i4").astype(np.int32, copy=False)
     whole = header.kind == WHOLE
     if header.kind == LOGPROBS or len(ids) > header.size or (whole and len(ids) != header.size):
         raise CodecError(f"{len(ids)} ids are packed where the header says kind {header.kind}, {header.size}")
     return header, ids
+
+
+# The turns of a session share their chain: whoever reads one after the other unpacks each link once.
+_small_own_ids = lru_cache(maxsize=1024)(_own_ids)
 
 
 def unpack_logprobs(packed: bytes) -> Float32Array:

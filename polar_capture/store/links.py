@@ -13,25 +13,20 @@ _KIND = {"sqlite": "substr(chain.prompt_ids, 2, 1) = x'02'", "postgresql": "get_
 """True for a prompt that needs its parent: byte 1 of the header is TAIL."""
 
 
-def token_links(connection: sa.Connection, call_id: str) -> list[TokenLink]:
-    """The call and its ancestors as far as its prompt needs them; empty for an unknown call. The first link alone has
-    its hash and logprobs."""
-    query = f"""
+_TOKEN_LINKS = {
+    name: sa.text(f"""
         WITH RECURSIVE chain (id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, level) AS (
             SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs, 0 FROM calls WHERE id = :id
             UNION ALL
             SELECT c.id, c.parent_call_id, c.prompt_ids, c.completion_ids,
                    CASE WHEN 1 = 0 THEN c.prompt_sha256 END, CASE WHEN 1 = 0 THEN c.logprobs END, chain.level + 1
             FROM chain JOIN calls c ON c.id = chain.parent_call_id
-            WHERE {_KIND[connection.dialect.name]} AND chain.level < {codec.WHOLE_TOKENS_EVERY}
+            WHERE {needs_parent} AND chain.level < {codec.WHOLE_TOKENS_EVERY}
         )
-        SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs FROM chain ORDER BY level"""
-    return [TokenLink(*row) for row in connection.execute(sa.text(query), {"id": call_id})]
-
-
-def body_links(connection: sa.Connection, call_id: str, hops: int) -> dict[str, BodyLink]:
-    """The call and at most `hops` ancestors, by id."""
-    query = """
+        SELECT id, parent_call_id, prompt_ids, completion_ids, prompt_sha256, logprobs FROM chain ORDER BY level""")
+    for name, needs_parent in _KIND.items()
+}
+_BODY_LINKS = sa.text("""
         WITH RECURSIVE chain (id, parent_call_id, level) AS (
             SELECT id, parent_call_id, 0 FROM calls WHERE id = :id
             UNION ALL
@@ -39,8 +34,18 @@ def body_links(connection: sa.Connection, call_id: str, hops: int) -> dict[str, 
             FROM chain JOIN calls c ON c.id = chain.parent_call_id WHERE chain.level < :hops
         )
         SELECT c.id, c.parent_call_id, c.request, c.chat_request, c.message
-        FROM chain JOIN calls c ON c.id = chain.id"""
-    return {row[0]: BodyLink(*row) for row in connection.execute(sa.text(query), {"id": call_id, "hops": hops})}
+        FROM chain JOIN calls c ON c.id = chain.id""")
+
+
+def token_links(connection: sa.Connection, call_id: str) -> list[TokenLink]:
+    """The call and its ancestors as far as its prompt needs them; empty for an unknown call. The first link alone has
+    its hash and logprobs."""
+    return [TokenLink(*row) for row in connection.execute(_TOKEN_LINKS[connection.dialect.name], {"id": call_id})]
+
+
+def body_links(connection: sa.Connection, call_id: str, hops: int) -> dict[str, BodyLink]:
+    """The call and at most `hops` ancestors, by id."""
+    return {row[0]: BodyLink(*row) for row in connection.execute(_BODY_LINKS, {"id": call_id, "hops": hops})}
 
 
 def bodies_of(connection: sa.Connection, call_id: str) -> Bodies:

@@ -267,18 +267,8 @@ class Store:
             return None  # the child is then packed whole: larger, and right
 
 
-def tokens(call: "str | dict[str, Any]", db: str | os.PathLike[str] | None = None) -> Tokens:
-    """Prompt ids int32, completion ids int32 and logprobs float32 of a call, given its id or its row.
-
-    `db` is a path or URL; by default POLAR_DB, or `polar.db` in the current folder.
-    """
-    call_id = call if isinstance(call, str) else str(call["id"])
-    with open(db or os.environ.get("POLAR_DB", "sqlite:///polar.db"), create=False) as store:
-        return store.tokens(call_id)
-
-
 def _readable(row: RowMapping) -> dict[str, Any]:
     return {str(name): unescape(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-__all__ = ["DatabaseError", "Store", "open", "tokens"]
+__all__ = ["DatabaseError", "Store", "open"]

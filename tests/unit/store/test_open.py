@@ -177,3 +177,30 @@ def test_the_module_reads_the_tokens_of_a_call(tmp_path, monkeypatch):
     assert store.tokens(record.id, db=tmp_path / "polar.db").prompt_ids.tolist() == [1, 2]
     monkeypatch.setenv("POLAR_DB", str(tmp_path / "polar.db"))
     assert store.tokens({"id": record.id}).completion_ids.tolist() == [3]
+    with pytest.raises(KeyError, match="call nobody is not in"):
+        store.tokens("nobody")
+
+
+def test_the_module_keeps_a_few_databases_open_and_notices_one_that_was_replaced(tmp_path):
+    records = {}
+    for number in range(6):
+        records[number] = call(prompt=[number, 2], completion=[3])
+        with store.open(tmp_path / f"{number}.db") as opened:
+            write(opened, [records[number]])
+    for number in (*records, *records):
+        assert store.tokens(records[number].id, tmp_path / f"{number}.db").prompt_ids.tolist() == [number, 2]
+    (tmp_path / "1.db").replace(tmp_path / "0.db")
+    assert store.tokens(records[1].id, tmp_path / "0.db").prompt_ids.tolist() == [1, 2]
+    (tmp_path / "0.db").unlink()
+    with pytest.raises(store.DatabaseError, match="does not exist"):
+        store.tokens(records[1].id, tmp_path / "0.db")
+
+
+def test_calls_that_are_written_while_the_module_reads_are_seen(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POLAR_DB", raising=False)
+    with store.open("polar.db") as opened:
+        for number in range(3):
+            record = call(seq=number, prompt=[number], completion=[3])
+            write(opened, [record])
+            assert store.tokens(record.id).prompt_ids.tolist() == [number]
