@@ -138,6 +138,7 @@ def test_the_echo_is_compared_with_what_was_sampled(page: Browser):
     text = page.one(".echoes").text
     assert "Call 0, as the harness sent it back: changed" in text
     assert "reasoning · differs" in text
+    assert "its tokens stand as they were sampled" in text, "the call continues it all the same"
     assert page.all("ins")[0].text == "!"
     assert [node.text for node in page.all("del") if node.text == "."]
     page.screenshot("session-echo")

@@ -150,9 +150,16 @@ def test_the_page_of_a_real_session(harness: str, seen: Seen, window: Browser):
     ActionChains(window.driver).move_to_element(mark).perform()
     assert "probability" in window.until(lambda: window.one("#tooltip").text, "tooltip")
     window.screenshot(f"real-session-{harness}-tokens")
+    window.click("[name=which][value=sampled]")
+    mark = window.until(
+        lambda: next((m for m in window.all(".b2, .b3, .b4") if m.get_dom_attribute("data-at")), None), ""
+    )
+    ActionChains(window.driver).move_to_element(mark).perform()
+    window.screenshot(f"real-session-{harness}-sampled")
     window.click("#call-1")
     window.click("#tab-echo")
     assert "Call 0, as the harness sent it back" in window.one(".echoes").text
+    assert "its tokens stand as they were sampled" in window.one(".echoes").text
     window.screenshot(f"real-session-{harness}-echo")
 
 

@@ -59,6 +59,12 @@ function conversationView(n, mark) {
   return node;
 }
 
+// Whether call n's prompt begins with the tokens of call `of`, exactly.
+function continues(n, of) {
+  for (let at = DATA.calls[n].parent; at !== null; at = DATA.calls[at].parent) if (at === of) return true;
+  return false;
+}
+
 function echoView(n) {
   const call = DATA.calls[n];
   if (!call.echoes.length) {
@@ -67,6 +73,8 @@ function echoView(n) {
   return el("div", { class: "echoes" }, call.echoes.map((echo) => el("section", null,
     el("h3", null, `Call ${DATA.calls[echo.of].seq}, as the harness sent it back: `,
       echo.fields.every((field) => field.same) ? el("span", { class: "good" }, "word by word") : el("span", { class: "bad" }, "changed")),
+    continues(n, echo.of) ? el("p", { class: "note" }, "In this call's context its tokens stand as they were sampled.")
+      : el("p", { class: "note" }, "This call's context does not hold its tokens as they were sampled."),
     echo.fields.map((field) => el("div", null, el("h4", null, shown(field.name), field.same ? " · same" : " · differs"),
       el("pre", { dir: "auto", class: "diff" }, field.segments.map(([kind, text]) =>
         kind === "=" ? shown(text) : el(kind === "-" ? "del" : "ins", { title: kind === "-" ? "only sampled" : "only echoed" }, shown(text)))))))));
