@@ -2,7 +2,7 @@
 function messageView(message, mark, sampled) {
   const role = sampled ? "sampled" : message.role || "?";
   const node = el("article", { class: `message ${["system", "user", "assistant", "tool", "sampled"].includes(role) ? role : ""}` },
-    el("h4", null, shown(role + (message.name ? " " + message.name : ""))));
+    el("h3", { class: "label" }, shown(role + (message.name ? " " + message.name : ""))));
   const thought = message.reasoning || message.reasoning_content;
   if (thought) {
     node.append(fold(`thinking · ${number(thought.length)} characters`, () => block(thought, mark),

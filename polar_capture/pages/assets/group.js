@@ -62,7 +62,7 @@
       return view.children[at];
     });
     return el("article", { class: parted ? "parted" : "" },
-      el("h4", null, `turn ${place + 1} · ${number(turn.prompt_tokens)} prompt + ${number(ids.length)} · ${turn.finish_reason || ""}`,
+      el("h3", { class: "label" }, `turn ${place + 1} · ${number(turn.prompt_tokens)} prompt + ${number(ids.length)} · ${turn.finish_reason || ""}`,
         parted ? el("span", { class: "bad" }, ` · first divergence in the ${found.part}`) : "", turn.why ? el("span", { class: "flag bad" }, shown(turn.why)) : ""), view);
   }
 
