@@ -193,6 +193,7 @@ def _own_ids(packed: bytes) -> tuple[TokensHeader, Int32Array]:
 
 # The turns of a session share their chain: whoever reads one after the other unpacks each link once.
 _small_own_ids = lru_cache(maxsize=1024)(_own_ids)
+forget_links = _small_own_ids.cache_clear
 
 
 def unpack_logprobs(packed: bytes) -> Float32Array:
