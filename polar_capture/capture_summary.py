@@ -23,6 +23,8 @@ class Facts(msgspec.Struct):
     warnings: Counter[str] = msgspec.field(default_factory=Counter)
     errors: list[str] = []
     """Texts of failed calls, in order, each once."""
+    last_error: str | None = None
+    """Why the last turn failed; None where it was answered."""
 
 
 def count(calls: Iterable[Mapping[str, Any]]) -> Facts:
@@ -40,6 +42,8 @@ def count(calls: Iterable[Mapping[str, Any]]) -> Facts:
             facts.reasons[call["reason"]] += 1
         if call["error"] and call["error"] not in facts.errors:
             facts.errors.append(call["error"])
+        if call["kind"] == "turn":
+            facts.last_error = call["error"]
     return facts
 
 
@@ -51,6 +55,9 @@ def lines(session: str, facts: Facts, database: str, *, named: bool) -> list[str
     ]
     if facts.reasons:
         result.append(f"not trainable: {_counted(facts.reasons)}")
+    if facts.last_error:
+        # Some agents say nothing of it, and end well (Pi, aider, OpenHands).
+        result.append(f"the last turn failed: {facts.last_error[:300]}")
     if facts.warnings:
         result.append(f"warnings: {_counted(facts.warnings)}")
     option = f" --db {database}" if named else ""

@@ -51,9 +51,11 @@ class Place(msgspec.Struct, frozen=True):
 _INSTRUCTED = {
     "opencode": {"title generator": Place("aux:title", "side"), "context summarization agent": Place()},
     "pi": {"context summarization assistant": Place()},
+    "openhands": {"context-aware state summary": Place()},
+    "aider": {"summarize this partial conversation": Place()},
 }
-"""Harness → words in the instructions of calls without tools → whose they are, which nothing else tells. A compaction
-call looks like a helper's, but is a turn of the agent that goes on from its words."""
+"""Harness → words that open calls without tools → whose they are, which nothing else tells. A compaction call looks
+like a helper's, but is a turn of the agent that goes on from its words."""
 
 
 class Family(msgspec.Struct):
@@ -113,7 +115,7 @@ class Family(msgspec.Struct):
             if known is not None and known.agent.startswith("sub:"):
                 return Place(known.agent, kind)
             return Place(self._by_opening(_exact_opening(chat), "sub:") or _sub(call_id), kind)
-        instructed = _instructed(hints, chat)
+        instructed = _instructed(hints, chat, harness)
         if instructed is not None:
             return instructed
         if hints.agent is not None and not (hints.agent == MAIN and hints.harness in _VAGUE):
@@ -128,6 +130,8 @@ class Family(msgspec.Struct):
         same = self.openings.get(_exact_opening(chat))
         if same is not None:
             return Place(same, kind)
+        if chat.tools and known is None and not _instructions(chat):
+            return Place(MAIN, kind)  # a compaction that left not even the instructions (OpenHands)
         # A helper goes on with another's history under instructions of its own, or needs no tools.
         return Place("aux:helper", "side") if known is not None or not chat.tools else Place(_sub(call_id))
 
@@ -156,12 +160,12 @@ class Family(msgspec.Struct):
         return None if agent == MAIN else agent
 
 
-def _instructed(hints: Told, chat: ChatRequest) -> Place | None:
-    """The place of a call without tools that its own instructions tell."""
-    if hints.agent is not None or chat.tools:
+def _instructed(hints: Told, chat: ChatRequest, harness: str | None) -> Place | None:
+    """The place of a call without tools that its own first words tell."""
+    if hints.agent is not None or chat.tools or not chat.messages:
         return None
-    head = _instructions(chat)[:400]
-    known = _INSTRUCTED.get(hints.harness or "", {})
+    head = text_of(chat.messages[0].content)[:400]
+    known = _INSTRUCTED.get(hints.harness or harness or "", {})
     return next((place for words, place in known.items() if words in head), None)
 
 

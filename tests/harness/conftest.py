@@ -1,11 +1,12 @@
 """POLAR_TEST_HARNESS=NAME runs one harness; without it `make test` runs the four of the reference, the rest is slow."""
 
 import os
+from typing import Any
 
 import pytest
 
 from polar_capture.harnesses import presets, versions
-from tests.harness.scenarios import REFERENCE
+from tests.harness.matrix import ALL, REFERENCE
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,7 +14,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = os.environ.get("POLAR_TEST_HARNESS")
     kept, dropped = [], []
     for item in items:
-        harness = getattr(item, "callspec", None) and item.callspec.params.get("harness")  # type: ignore[attr-defined]
+        harness = _parameters(item).get("harness")
         if harness and harness not in REFERENCE:
             item.add_marker(pytest.mark.slow)
         (dropped if wanted and harness and harness != wanted else kept).append(item)
@@ -27,11 +28,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     environment has none of them."""
     if session.config.option.collectonly:
         return
-    wanted = {
-        item.callspec.params["harness"]
-        for item in session.items
-        if getattr(item, "callspec", None) and "harness" in item.callspec.params
-    } | {"codex" for item in session.items if "codex" in item.name}
+    wanted = {params["harness"] for item in session.items if "harness" in (params := _parameters(item))}
+    if any("clients" in item.name for item in session.items):  # the silence of all at once
+        wanted |= {os.environ["POLAR_TEST_HARNESS"]} if os.environ.get("POLAR_TEST_HARNESS") else set(ALL)
     for name in sorted(wanted):
         preset = presets.get(name)
         versions.install(preset, versions.chosen(preset))
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else callspec.params

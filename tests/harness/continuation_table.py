@@ -24,12 +24,11 @@ import msgspec
 
 from polar_capture.harnesses import presets, versions
 from tests.engine.continuation_stage import roles_engine, served_with
-from tests.harness import scenarios, scripts
+from tests.harness import cases, kept, matrix, scripts
 from tests.harness.stage import PROOF, Ran, Stage, extends, staged
-from tests.harness.table import KEPT as OTHER
 from tests.harness.table import ROOT
 
-KEPT = OTHER.with_name("continuation.json")
+KEPT = kept.folder().with_name("continuation.json")
 PAGE = ROOT / "docs" / "continuation.md"
 START = "<!-- continuation table: python -m tests.harness.continuation_table -->"
 END = "<!-- end of continuation table -->"
@@ -151,7 +150,7 @@ def served() -> Iterator[str]:
 
 def scripted(harness: str, mode: str) -> Shown:
     with staged(scripts.two_calls(harness), strips_thinking=True) as (stage, _):
-        return shown(whole(stage, harness, scenarios.TASK, "And now?", mode).turns)
+        return shown(whole(stage, harness, cases.TASK, cases.AGAIN, mode).turns)
 
 
 def seen(harness: str, url: str) -> dict[str, str]:
@@ -191,19 +190,19 @@ def put_into(page: Path, table: str) -> None:
 
 def render(rows: dict[str, dict[str, str]]) -> str:
     lines = [COLUMNS, ["---"] * len(COLUMNS)]
-    lines += [[rows[name][column] for column in COLUMNS] for name in scenarios.ALL if name in rows]
+    lines += [[rows[name][column] for column in COLUMNS] for name in matrix.ALL if name in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.continuation_table")
-    parser.add_argument("--only", action="append", choices=scenarios.ALL, help="run this harness anew")
+    parser.add_argument("--only", action="append", choices=matrix.ALL, help="run this harness anew")
     parser.add_argument("--no-run", action="store_true", help="write the table from the runs that are kept")
     chosen = parser.parse_args()
     rows: dict[str, dict[str, str]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     rows = {name: row for name, row in rows.items() if set(row) == set(COLUMNS)}
     if not chosen.no_run:
-        wanted = chosen.only or scenarios.ALL
+        wanted = chosen.only or matrix.ALL
         for harness in wanted:
             versions.install(presets.get(harness), versions.chosen(presets.get(harness)))
         with served() as url:

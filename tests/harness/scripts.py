@@ -54,8 +54,15 @@ SPAWN: dict[str, Tool] = {
 }
 """The tool by which a harness starts a sub-agent; those that are not here have none."""
 
-HELPER = Rule(When(has_tools=False), Step(content='{"title": "A task", "reasoning": "easy", "complexity_score": 10}'))
+SUMMARY = "SUMMARY: the line is written."
+"""What the model says of a history that it sums up."""
+
+_ANSWER = '{"title": "%s", "reasoning": "easy", "complexity_score": 10}'
+HELPER = Rule(When(has_tools=False), Step(content=_ANSWER % "A task"))
 """Titles and routers ask without tools; one answer does for all, and for the proxy's own probe."""
+
+PROBE = Rule(When(last_contains='"content":"hi"'), Step())
+"""The proxy's own probe alone."""
 
 EDIT = "Here it is.\n\nproof.txt\n```\n<<<<<<< SEARCH\n=======\nfirst\nsecond\n>>>>>>> REPLACE\n```\n"
 """aider has no tools: it applies such blocks."""
@@ -88,10 +95,28 @@ def two_calls(harness: str) -> Script:
     return Script(steps=steps, rules=[HELPER], default=Step(content=LAST, reasoning="That was it."))
 
 
-def one_call(harness: str, *between: Step, rules: tuple[Rule, ...] = (), **first: Any) -> Script:
-    """A turn with a tool call, what comes `between`, and the last words."""
-    steps = [shell(harness, "echo first >> proof.txt", reasoning=THOUGHT, **first), *between, *ending(harness)]
-    return Script(steps=steps, rules=[*rules, HELPER], default=Step(content=LAST))
+def once(harness: str, *faults: Step, **first: Any) -> Script:
+    """A turn with a tool call, then the `faults`, and the last words. aider ends with the turn that edits: its faults
+    come first."""
+    if harness == "aider":
+        return Script(steps=[*faults, Step(content=EDIT.replace("second\n", ""), **first)], rules=[PROBE])
+    steps = [shell(harness, "echo first >> proof.txt", reasoning=THOUGHT, **first), *faults, *ending(harness)]
+    return Script(steps=steps, rules=[HELPER], default=Step(content=LAST))
+
+
+def filling(harness: str, calls: int, characters: int) -> Script:
+    """Tool calls whose results fill the context. The last words are a summary as well, for whoever asks for one."""
+    summary = Step(content=SUMMARY)
+    if harness == "aider":
+        return Script(steps=[Step(content=EDIT)], rules=[PROBE], default=summary)
+    steps = [shell(harness, _line_and_numbers(number, characters)) for number in range(calls)]
+    helper = Rule(HELPER.when, Step(content=_ANSWER % SUMMARY))
+    return Script(steps=[*steps, *ending(harness)], rules=[helper], default=summary)
+
+
+def _line_and_numbers(number: int, characters: int) -> str:
+    """A command that is another one each time: some harnesses stop a model that repeats itself."""
+    return f"echo first >> proof.txt; seq -f '{number} %06.0f' 1 {characters // 9} | paste -sd' ' | fold -w 90"
 
 
 def with_subagent(harness: str) -> Script:

@@ -15,8 +15,10 @@ from typing import Any
 import msgspec
 
 from polar_capture import store as stores
+from polar_capture.call_rows import call_rows, conversation_of
 from polar_capture.harnesses.install import cache_folder
 from polar_capture.ready import parse
+from polar_capture.trajectories.samples import build_session
 from tests.double.process import Running, running
 from tests.double.script import Script
 
@@ -36,10 +38,33 @@ class Ran(msgspec.Struct):
     session: dict[str, Any]
     proof: str
     """What the harness's tool has written."""
+    breaks: list[str] = []
+    """Why an agent's turns do not go on from what it did before, as `build` records it."""
+    refused: list[str] = []
+    """Hosts that the egress policy refused, where a relay watched."""
 
     @property
     def turns(self) -> list[dict[str, Any]]:
         return [call for call in self.calls if call["kind"] == "turn" and call["status"] == "ok"]
+
+    @property
+    def words(self) -> str:
+        """The calls but the helpers', in order, as `matrix.Ending.calls` has them."""
+        return " ".join(_word(call) for call in self.calls if call["kind"] != "side")
+
+    @property
+    def agents(self) -> dict[str, list[dict[str, Any]]]:
+        """The answered turns of each agent, in order."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for turn in self.turns:
+            found.setdefault(turn["agent"], []).append(turn)
+        return found
+
+    @property
+    def exact(self) -> int:
+        """Turns that extend the one before, of the same agent, token by token."""
+        pairs = [pair for turns in self.agents.values() for pair in itertools.pairwise(turns)]
+        return sum(extends(turn, before) for before, turn in pairs)
 
     @property
     def sides(self) -> list[dict[str, Any]]:
@@ -106,6 +131,7 @@ class Stage:
             self.calls(session),
             self.session(session),
             proof.read_text() if proof.exists() else "",
+            self._breaks(session),
         )
 
     @contextlib.contextmanager
@@ -138,6 +164,16 @@ class Stage:
         with self._store() as store:
             return store.session(session) or {}
 
+    def _breaks(self, session: str) -> list[str]:
+        with self._store() as store, store.database.read.connect() as connection:
+            rows = call_rows(connection, session)
+            built = build_session(session, rows, None, lambda call_id: conversation_of(store, call_id))
+            breaks = [at for sample in built.samples() for at in sample.breaks]
+            agents = {call["id"]: call["agent"] for call in store.calls(session) if call["kind"] == "turn"}
+            # Not that a turn does not go on from a helper's call, nor a sub-agent from what started it.
+            found = {at.call_id: at.break_ for at in breaks if agents.get(at.call_id) == agents.get(at.predecessor)}
+            return [found[call_id] for call_id in agents if call_id in found]
+
     @contextlib.contextmanager
     def _store(self) -> Iterator[Any]:
         store = stores.open(self.database, create=False)
@@ -152,6 +188,13 @@ class Stage:
         return {**kept, "HOME": str(self.folder), "POLAR_CACHE": str(cache_folder()), "TERM": "xterm"}
 
 
+def _word(call: dict[str, Any]) -> str:
+    agent = call["agent"].partition(":")[0]
+    if call["status"] != "ok":
+        return f"{agent}!{call['http_status'] if call['status'] == 'error' else call['status']}"
+    return agent if call["trainable"] else f"{agent}?{call['reason']}"
+
+
 @contextlib.contextmanager
 def staged(script: Script, **options: Any) -> Iterator[tuple[Stage, Running]]:
     """A stage with a scripted engine."""
@@ -160,9 +203,9 @@ def staged(script: Script, **options: Any) -> Iterator[tuple[Stage, Running]]:
         yield Stage(Path(name), engine.url), engine
 
 
-def chained(turns: list[dict[str, Any]]) -> list[bool]:
-    """Of each turn but the first, whether its prompt starts with the prompt and completion of the one before."""
-    return [extends(b, a) for a, b in itertools.pairwise(turns)]
+def all_chained(turns: list[dict[str, Any]]) -> bool:
+    """Whether the prompt of each turn but the first starts with the prompt and completion of the one before."""
+    return all(extends(b, a) for a, b in itertools.pairwise(turns))
 
 
 def extends(turn: dict[str, Any], parent: dict[str, Any]) -> bool:

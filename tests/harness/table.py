@@ -1,109 +1,117 @@
-"""The README's table of harnesses, from real runs:  python -m tests.harness.table [--only NAME]… [--quick]
+"""The README's table of harnesses:  python -m tests.harness.table [--only NAME]… [--no-run]
 
-Every cell is what a run just showed; runs are kept in .cache/reports/harnesses.json, so that one harness can be run
-anew. `--quick` leaves out the silence, which takes six minutes (for all together).
+Every cell is what a run has shown. `make test-harness` keeps what its runs showed; this command runs what the commit
+that is checked out has not yet run, and writes the table. Runs of several commits do not go into one table.
 """
 
 import argparse
-import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
-
-from polar_capture.harnesses import presets
-from polar_capture.harnesses.install import cache_folder
-from tests.harness import scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("POLAR_CACHE", str(ROOT / ".cache"))  # as make has it
-KEPT = cache_folder() / "reports" / "harnesses.json"
+
+from polar_capture.harnesses import presets  # noqa: E402
+from tests.harness import cases, kept, matrix  # noqa: E402
+from tests.harness.checks import check  # noqa: E402
+from tests.harness.kept import Kept  # noqa: E402
+from tests.harness.matrix import Case, Row  # noqa: E402
+
 START, END = "<!-- harness table: python -m tests.harness.table -->", "<!-- end of harness table -->"
-COLUMNS = (
-    "harness",
-    "version",
-    "dialect",
-    "turns captured",
-    "chain exact",
-    "sub-agent told apart",
-    "compacts",
-    "survives 330 s of silence",
-)
+NEEDED = tuple(case for case in Case if case is not Case.RESUME)
 
 
-def seen(harness: str) -> dict[str, str]:
-    """The cells of one harness but the last."""
-    found = scenarios.two_turns(harness)
-    ran = found.last
-    turns = ran.turns
-    links = scenarios.chained(turns)
-    broken = [number for number, exact in enumerate(links, 2) if not exact]
-    resumed = found.second is not None and broken == [len(turns)]
-    chain = (
-        "only one turn"
-        if not links
-        else "yes"
-        if not broken
-        else "until resumed"
-        if resumed
-        else f"breaks at turn {broken[0]}"
-    )
-    good = found.first.status == 0 and found.first.proof == scenarios.PROOF and ran.status == 0
-    return {
-        "harness": presets.get(harness).title,
-        "version": str(ran.session.get("harness_version")),
-        "dialect": ", ".join(sorted({call["dialect"] for call in turns})),
-        "turns captured": str(len(turns)) if good else f"{len(turns)}, ended with status {ran.status}",
-        "chain exact": chain if good else "no",
-        "sub-agent told apart": _subagent(harness),
-        "compacts": _compacts(harness),
-    }
+def run(row: Row, case: Case) -> None:
+    """Run a case and keep what it showed."""
+    for trial in cases.run(row, case):
+        try:
+            check(row, trial)
+            good = True
+        except AssertionError as fault:
+            print(f"{row.harness} {trial.case}: {fault}", file=sys.stderr)
+            good = False
+        kept.keep(row, trial, good)
+        print(f"{row.harness} {trial.case}: {trial.ran.words}, {'good' if good else 'NOT AS EXPECTED'}", flush=True)
 
 
-def _subagent(harness: str) -> str:
-    if harness not in scenarios.WITH_SUBAGENTS:
-        return "has none"
-    ran = scenarios.subagent(harness)
-    found = scenarios.agents(ran)
-    subs = [turns for name, turns in found.items() if name.startswith("sub:")]
-    good = ran.status == 0 and ran.proof == "sub\n" and len(subs) == 1
-    return "yes" if good and all(map(scenarios.all_chained, found.values())) else "no"
-
-
-def _compacts(harness: str) -> str:
-    if harness == "aider":
-        return "not run"
-    ran = scenarios.overflow(harness)
-    if ran.status == 0 and ran.proof == "first\n" and ran.calls[-1]["status"] == "ok":
-        return "when refused"
-    if harness == "codex":
-        ran, last = scenarios.codex_near_its_window()
-        return "in time, by its catalog" if ran.status == 0 and scenarios.SUMMARY in last else "no"
-    return "no"
-
-
-def silences(harnesses: list[str], rows: dict[str, dict[str, Any]]) -> list[threading.Thread]:
-    """Start the waits of all harnesses; each writes its cell."""
-
-    def wait(harness: str) -> None:
-        ran = scenarios.silence(harness)
-        good = scenarios.survived(harness, ran)
-        lost = [call for call in ran.calls if call["kind"] == "turn" and call["status"] != "ok"]
-        gave_up = lost[0]["finished_at"] - lost[0]["started_at"] if lost else 0
-        cell = "yes" if good else f"no, asks again after {gave_up:.0f} s" if lost else "no"
-        rows[harness]["survives 330 s of silence"] = cell
-
-    threads = [threading.Thread(target=wait, args=(harness,)) for harness in harnesses]
-    for thread in threads:
+def run_missing(rows: list[Row]) -> None:
+    missing = [
+        (row, case)
+        for row in rows
+        for case in NEEDED
+        if row.has(case) and (case not in (done := kept.read(row.harness)) or done[case].commit != kept.commit())
+    ]
+    silences = [threading.Thread(target=run, args=pair) for pair in missing if pair[1] is Case.SILENCE]
+    for thread in silences:
         thread.start()
-        time.sleep(6)
-    return threads
+        time.sleep(8)
+    for pair in missing:
+        if pair[1] is not Case.SILENCE:
+            run(*pair)
+    for thread in silences:
+        thread.join()
 
 
-def render(rows: list[dict[str, str]]) -> str:
-    cells = [list(COLUMNS), ["---"] * len(COLUMNS), *([row.get(c, "not run") for c in COLUMNS] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+COLUMNS = {
+    "harness": lambda row, seen: presets.get(row.harness).title,
+    "version": lambda row, seen: seen[Case.TASK].version,
+    "dialect": lambda row, seen: ", ".join(seen[Case.TASK].dialects),
+    "turns captured": lambda row, seen: str(_whole(seen).turns),
+    "chain exact": lambda row, seen: _chain(row, seen),
+    "sub-agent told apart": lambda row, seen: _subagent(row, seen),
+    "compacts": lambda row, seen: _compacts(seen[Case.COMPACTION]),
+    "connection dropped": lambda row, seen: _goes_on(seen[Case.DROPPED]),
+    "429": lambda row, seen: _goes_on(seen[Case.BUSY]),
+    "endless overflow": lambda row, seen: f"status {seen[Case.OVERFLOW].status}, {_refusals(seen[Case.OVERFLOW])}",
+    "survives 330 s of silence": lambda row, seen: _goes_on(seen[Case.SILENCE]),
+}
+
+
+def _whole(seen: dict[Case, Kept]) -> Kept:
+    return seen.get(Case.RESUME, seen[Case.TASK])
+
+
+def _chain(row: Row, seen: dict[Case, Kept]) -> str:
+    whole, task = _whole(seen), seen[Case.TASK]
+    if whole.turns < 2:
+        return "one turn only"
+    if whole.exact == whole.turns - 1:
+        return "yes"
+    return f"until resumed ({', '.join(whole.breaks)})" if task.exact == task.turns - 1 else ", ".join(whole.breaks)
+
+
+def _subagent(row: Row, seen: dict[Case, Kept]) -> str:
+    if not row.has(Case.SUBAGENT):
+        return "has none"
+    found = seen[Case.SUBAGENT]
+    apart = len(found.agents) == 2 and found.exact == found.turns - 2
+    return "yes" if found.good and apart else "no"
+
+
+def _compacts(found: Kept) -> str:
+    if not found.summed_up:
+        return f"no, ends with status {found.status}" if found.status else "no"
+    return "when refused" if "!400" in found.words else "in time"
+
+
+def _goes_on(found: Kept) -> str:
+    if found.good and found.status == 0:
+        return "yes"
+    return f"no, status {found.status}"
+
+
+def _refusals(found: Kept) -> str:
+    count = found.words.count("!400")
+    return "1 refusal" if count == 1 else f"{count} refusals"
+
+
+def render(rows: list[tuple[Row, dict[Case, Kept]]]) -> str:
+    lines = [list(COLUMNS), ["---"] * len(COLUMNS)]
+    lines += [[cell(row, seen) for cell in COLUMNS.values()] for row, seen in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def put_into(readme: Path, table: str) -> None:
@@ -114,32 +122,28 @@ def put_into(readme: Path, table: str) -> None:
     readme.write_text(f"{before}{START}\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
+def complete(rows: list[Row]) -> list[tuple[Row, dict[Case, Kept]]]:
+    """The rows with what is kept of them. SystemExit where something was not run, or at different commits."""
+    found = [(row, kept.read(row.harness)) for row in rows]
+    for row, seen in found:
+        for case in NEEDED:
+            if row.has(case) and case not in seen:
+                raise SystemExit(f"{row.harness} {case} was not run: leave out --no-run")
+    commits = {one.commit for _, seen in found for one in seen.values()}
+    if len(commits) > 1:
+        raise SystemExit(f"these runs are of several commits ({', '.join(sorted(commits))}): leave out --no-run")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.table")
-    parser.add_argument("--only", action="append", choices=scenarios.ALL, help="run this harness anew")
-    parser.add_argument("--quick", action="store_true", help="leave out the silence")
+    parser.add_argument("--only", action="append", choices=matrix.ALL, help="run what is missing of this harness alone")
     parser.add_argument("--no-run", action="store_true", help="write the table from the runs that are kept")
     options = parser.parse_args()
-    rows: dict[str, dict[str, Any]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    wanted = [] if options.no_run else options.only or list(scenarios.ALL)
-    for harness in wanted:
-        rows.setdefault(harness, {})
-    threads = [] if options.quick else silences(wanted, rows)
-    for harness in wanted:
-        rows[harness] |= seen(harness)
-        print(rows[harness], flush=True)
-        keep(rows)
-    for thread in threads:
-        thread.join()
-    keep(rows)
-    if not rows:
-        raise SystemExit(f"no runs are kept in {KEPT}: leave out --no-run")
-    put_into(ROOT / "README.md", render([rows[name] for name in scenarios.ALL if name in rows]))
-
-
-def keep(rows: dict[str, dict[str, Any]]) -> None:
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    KEPT.write_text(json.dumps(rows, indent=1))
+    if not options.no_run:
+        run_missing([row for row in matrix.ROWS if not options.only or row.harness in options.only])
+    found = complete(list(matrix.ROWS))
+    put_into(ROOT / "README.md", f"{render(found)}\n\nRun at commit {found[0][1][Case.TASK].commit}.")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_env_adds_what_the_harness_needs(monkeypatch: pytest.MonkeyPatch) -> Non
         (("--harness", "pi", "--prompt", "p", "--dialect", "morse"), "'morse': pi speaks anthropic"),
         (("--harness", "pi", "--prompt", "p", "--harness-env", "A"), "'A' has no value"),
         (("--harness", "pi", "--prompt", "p", "--resume"), "--resume needs --harness-home DIR"),
-        (("--harness", "aider", "--prompt", "p", "--resume"), "not possible with aider"),
+        (("--harness", "mini-swe-agent", "--prompt", "p", "--resume"), "not possible with mini-swe-agent"),
         ((), "no command"),
     ],
 )

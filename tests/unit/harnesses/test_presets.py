@@ -6,8 +6,9 @@ import pytest
 
 from polar_capture.environment import DUMMY_KEY
 from polar_capture.harnesses import presets
-from polar_capture.harnesses.launching import Wish, furnish, inherited, launch
+from polar_capture.harnesses.launching import Wish, furnish, inherited, launch, told_window
 from polar_capture.harnesses.preset import Preset
+from polar_capture.rollout.agents import Spec
 
 NAMES = [
     "claude-code",
@@ -44,9 +45,33 @@ def test_a_model_name_reaches_arguments_or_environment(preset: Preset, dialect: 
     assert "policy-7" in [*arguments, *variables.values()]
 
 
+@pytest.mark.parametrize(
+    ("name", "dialect", "model", "told"),
+    [
+        ("pi", None, None, 222_222),  # a tenth above the 200,000 that it believes in
+        ("pi", "openai_chat", None, 1_111_111),
+        ("pi", None, "policy-7", None),  # what it believes of a model of the user's own is unknown
+        ("pi", "morse", None, None),
+        ("codex", None, None, None),  # its catalog tells it ours
+        ("mini-swe-agent", None, None, None),  # it does not compact
+    ],
+)
+def test_usage_is_told_against_the_window_that_a_preset_believes_in(
+    name: str, dialect: str | None, model: str | None, told: int | None
+) -> None:
+    assert told_window(presets.get(name), dialect, model) == told
+    assert Spec(harness=name, dialect=dialect, model=model).told_window == told
+
+
+def test_openhands_reads_its_settings_as_its_own() -> None:
+    (text,) = presets.get("openhands").files.values()
+    settings = json.loads(text)
+    assert settings["llm"]["timeout"] == settings["condenser"]["llm"]["timeout"] == presets.get("openhands").waits
+
+
 def test_a_harness_that_cannot_resume_says_so() -> None:
-    with pytest.raises(ValueError, match="aider cannot go on"):
-        presets.get("aider").arguments("p", again=True)
+    with pytest.raises(ValueError, match="mini-swe-agent cannot go on"):
+        presets.get("mini-swe-agent").arguments("p", again=True)
 
 
 def test_nothing_of_the_users_own_setup_comes_along(tmp_path) -> None:

@@ -102,7 +102,12 @@ def test_opencodes_title_is_told_by_its_instructions() -> None:
 
 @pytest.mark.parametrize(
     ("harness", "words"),
-    [("opencode", "You are a context summarization agent."), ("pi", "You are a context summarization assistant.")],
+    [
+        ("opencode", "You are a context summarization agent."),
+        ("pi", "You are a context summarization assistant."),
+        ("openhands", "You are maintaining a context-aware state summary."),
+        ("aider", "*Briefly* summarize this partial conversation."),
+    ],
 )
 def test_a_compaction_is_a_turn_of_the_main_agent(harness: str, words: str) -> None:
     session = Session(harness)
@@ -110,8 +115,18 @@ def test_a_compaction_is_a_turn_of_the_main_agent(harness: str, words: str) -> N
     summary, place = session.call(request=chat(words, tools=False), harness=harness)
     assert (place.agent, place.kind) == ("main", "turn")
     assert session.call(summary, harness=harness)[1].agent == "main"
+    unnamed = Session(harness)  # by its starter alone
+    unnamed.call()
+    assert unnamed.call(request=chat(words, tools=False))[1].kind == "turn"
     _, of_a_sub = session.call(request=chat(words, tools=False), harness=harness, agent="sub:2")
     assert of_a_sub.agent == "sub:2"
+
+
+def test_a_history_that_was_dropped_with_its_instructions_is_the_main_agents() -> None:
+    session = Session("openhands")
+    session.call()
+    bare = ChatRequest(messages=[Message("user", "the summary of all before")], tools=TOOLS)
+    assert session.call(request=bare)[1].agent == "main"
 
 
 def test_words_that_a_helper_said_as_well_do_not_make_a_helper() -> None:
