@@ -11,15 +11,30 @@ import time
 
 from ray.cluster_utils import Cluster
 
+SIZES = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+def started(tries: int = 3) -> "tuple[Cluster, object]":
+    """Three nodes, and the one that is to die. Ray gives each 30 s to start, whatever else the machine is at."""
+    cluster = Cluster()
+    try:
+        cluster.add_node(**SIZES, include_dashboard=False)
+        victim = [cluster.add_node(**SIZES) for _ in range(2)][-1]
+        cluster.wait_for_nodes()
+    except Exception as error:
+        cluster.shutdown()
+        if tries == 1:
+            raise
+        print(f"the cluster did not start ({error}): again", file=sys.stderr, flush=True)
+        return started(tries - 1)
+    return cluster, victim
+
 
 def main() -> int:
     split = sys.argv.index("--")
     least, count, rollout = int(sys.argv[1]), sys.argv[2:split], sys.argv[split + 1 :]
-    sizes = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
+    cluster, victim = started()
     try:
-        victim = [cluster.add_node(**sizes) for _ in range(2)][-1]
-        cluster.wait_for_nodes()
         command = [cluster.address if part == "ADDRESS" else part for part in rollout]
         with subprocess.Popen(command) as process:
             while process.poll() is None:

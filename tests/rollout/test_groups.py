@@ -15,7 +15,7 @@ from polar_capture.launch import start_proxy
 from tests.double.script import Rule, Script, Step, When
 from tests.rollout.stage import processes, staged
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 NORTH = "grep -qx north proof.txt"
 
 

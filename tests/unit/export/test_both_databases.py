@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from datasets import Dataset
 
 from polar_capture import datasets
 from polar_capture.samples_table import read_samples, write_session
@@ -63,6 +64,24 @@ def test_the_files_are_equal(both, tmp_path, format):
         files.append(sorted(rows))
     assert files[0] == files[1]
     assert len(files[0]) == 4
+
+
+def test_hugging_face_reads_the_view_lists_from_postgresql_and_json_text_from_sqlite(both, tmp_path):
+    query = "SELECT sample_id, input_ids, loss_mask, logprobs, advantage FROM training_samples ORDER BY sample_id"
+    found = []
+    for number, captured in enumerate(both):
+        url = captured.store.database.url.render_as_string(hide_password=False)
+        rows = Dataset.from_sql(query, url, cache_dir=str(tmp_path / f"cache-{number}"))
+        assert len(rows) == 4 + 7
+        found.append(rows)
+    sqlite, postgres = found
+    assert sqlite.features["input_ids"].dtype.endswith("string")
+    assert isinstance(postgres[0]["input_ids"], list)
+    for name in ("input_ids", "loss_mask"):
+        assert [json.loads(text) for text in sqlite[name]] == list(postgres[name])
+    plain = datasets.load(both[0].path, query)
+    assert [row["sample_id"] for row in plain] == list(sqlite["sample_id"])
+    assert [row["logprobs"] for row in plain] == [json.loads(text) for text in sqlite["logprobs"]]
 
 
 def test_both_verify(both):
