@@ -314,8 +314,8 @@ class Engine:
         if fault.kind is FaultKind.CONTEXT_OVERFLOW:
             window = window_of(fault.message)
             if window is None or not window.exact:
-                size = await self._prompt_size(sent.upstream, request)
-                fault = msgspec.structs.replace(fault, prompt_tokens=size or fault.prompt_tokens)
+                size = await self._prompt_size(sent.upstream, request) or 0
+                fault = msgspec.structs.replace(fault, prompt_tokens=max(size, fault.prompt_tokens or 0) or None)
         return fault
 
     def _generation(self, request: _Request, sent: _Sent, completion: Completion) -> Generation:

@@ -25,10 +25,13 @@ _KINDS = {
     415: FaultKind.INVALID,
     422: FaultKind.INVALID,
     429: FaultKind.RATE_LIMITED,
-    503: FaultKind.OVERLOADED,
+    503: FaultKind.UNAVAILABLE,
     504: FaultKind.TIMEOUT,
-    529: FaultKind.OVERLOADED,
+    529: FaultKind.UNAVAILABLE,
 }
+
+WAIT = "2"
+"""Seconds to wait for an engine that is too busy and does not say how long: vLLM's full queue."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -106,14 +109,16 @@ def fault_of(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
     message, param = _told(body)
     if message is None:
         kind = headers.get("content-type", "").partition(";")[0] or "an unnamed type"
-        message = f"the engine's server answered {status} with {kind}, not with JSON"
+        what = "without a message" if kind == "application/json" else f"with {kind}, not with JSON"
+        message = f"the engine's server answered {status} {what}"
     window = window_of(message) if status in (400, 413, 422) else None
     if window is not None and window.prompt_fits is not True:
         return Fault(
             FaultKind.CONTEXT_OVERFLOW, message, prompt_tokens=window.prompt_tokens, window=window.size, param=param
         )
     kind_of_fault = _KINDS.get(status, FaultKind.INVALID if 400 <= status < 500 else FaultKind.UPSTREAM)
-    return Fault(kind_of_fault, message, retry_after=headers.get("retry-after"), param=param)
+    wait = headers.get("retry-after") or (WAIT if kind_of_fault is FaultKind.UNAVAILABLE else None)
+    return Fault(kind_of_fault, message, retry_after=wait, param=param)
 
 
 def refuses_prompt_ids(body: bytes) -> bool:

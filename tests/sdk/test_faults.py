@@ -61,10 +61,10 @@ def test_a_prompt_that_does_not_fit(stage: Stage, node: Node, way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_an_engine_that_is_busy_is_a_rate_limit(stage: Stage, node: Node, way: Way) -> None:
+def test_an_engine_that_is_busy_keeps_its_status(stage: Stage, node: Node, way: Way) -> None:
     said = raised(stage, node, way, "busy")
-    assert said["status"] == 429
-    assert said["name"] in ("RateLimitError", "ClientError", "ApiError")
+    assert said["status"] == 503
+    assert said["name"] in ("InternalServerError", "ServiceUnavailableError", "ServerError", "ApiError")
 
 
 @pytest.mark.parametrize("way", STREAMS, ids=str)

@@ -50,7 +50,7 @@ async def test_o_errors_06_what_is_no_answer_is_a_502_without_markup(step):
 
 
 @pytest.mark.parametrize(
-    ("status", "retry_after", "kind"), [(429, "7", FaultKind.RATE_LIMITED), (503, "3", FaultKind.OVERLOADED)]
+    ("status", "retry_after", "kind"), [(429, "7", FaultKind.RATE_LIMITED), (503, "3", FaultKind.UNAVAILABLE)]
 )
 async def test_o_errors_07_a_wait_longer_than_the_grace_is_passed_on_at_once(status, retry_after, kind):
     busy = Step(status=status, headers={"retry-after": retry_after}, error="busy")
@@ -63,7 +63,7 @@ async def test_o_errors_07_a_wait_longer_than_the_grace_is_passed_on_at_once(sta
 async def test_o_errors_07_a_busy_engine_is_tried_twice_more_inside_the_grace():
     async with Double([Step(status=503, error="busy", repeat=9)]) as double, engine_on(double) as engine:
         fault = await fault_from(engine, deadline_grace=5.0)
-        assert (fault.kind, len(double.chats)) == (FaultKind.OVERLOADED, 3)
+        assert (fault.kind, len(double.chats)) == (FaultKind.UNAVAILABLE, 3)
         await fault_from(engine, deadline_grace=0.0)
         assert len(double.chats) == 4
 

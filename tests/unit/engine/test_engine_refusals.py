@@ -110,7 +110,7 @@ def error(message: str, **more) -> bytes:
         (500, FaultKind.UPSTREAM),
         (501, FaultKind.UPSTREAM),
         (502, FaultKind.UPSTREAM),
-        (503, FaultKind.OVERLOADED),
+        (503, FaultKind.UNAVAILABLE),
         (504, FaultKind.TIMEOUT),
         (307, FaultKind.UPSTREAM),
     ],

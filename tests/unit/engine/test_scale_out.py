@@ -193,7 +193,7 @@ async def test_ids_that_generate_refuses_are_followed_by_the_messages():
     ("step", "kind"),
     [
         (Step(status=500, error="EngineCore encountered an issue."), FaultKind.UPSTREAM),
-        (Step(status=503, error="busy"), FaultKind.OVERLOADED),
+        (Step(status=503, error="busy"), FaultKind.UNAVAILABLE),
         (Step(body={"choices": "none"}), FaultKind.UPSTREAM),
         (Step(drop="half"), FaultKind.UPSTREAM),
     ],

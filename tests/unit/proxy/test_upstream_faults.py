@@ -64,6 +64,39 @@ async def test_o_capture_03_an_answer_without_sound_ids_is_delivered_and_not_tra
         assert row["prompt_ids"] is None
 
 
+BUSY = {
+    "openai_chat": ("rate_limit_exceeded", "service_unavailable"),
+    "anthropic": ("rate_limit_error", "api_error"),
+    "openai_responses": ("rate_limit_exceeded", "server_error"),
+    "google": ("RESOURCE_EXHAUSTED", "UNAVAILABLE"),
+}
+"""How each dialect names a rate limit and an overload. At Anthropic's overloaded_error Claude Code would give up."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", CALLS)
+async def test_o_errors_07_rate_limit_and_overload_keep_their_status_and_wait(dialect, stream):
+    url, body = CALLS[dialect].asking("hi", stream=stream)
+    async with Double() as vllm, proxy(vllm.url) as running:
+        for status, wait in ((429, "7"), (503, "3"), (529, "4")):
+            vllm.push(Step(status=status, error="busy", headers={"retry-after": wait}))
+            got, answer, headers = await running.answer("POST", url, json=body)
+            assert (got, headers["retry-after"]) == (min(status, 503), wait)
+            assert BUSY[dialect][status > 429] in answer.decode()
+            assert "busy" in json.loads(answer)["error"]["message"]
+
+
+async def test_o_errors_01_a_count_never_contradicts_the_engines_own():
+    refusal = (
+        "This model's maximum context length is 4096 tokens. However, your prompt contains at least 4097 input tokens"
+    )
+    url, body = CALLS["anthropic"].asking("hi")
+    async with Double() as vllm, proxy(vllm.url) as running:
+        vllm.push(Step(status=400, error=refusal))
+        _, answer, _ = await running.answer("POST", url, json=body)
+        assert json.loads(answer)["error"]["message"] == "prompt is too long: 4097 tokens > 4096 maximum"
+
+
 async def test_o_capture_07_an_aborted_generation_is_no_answer():
     async with Double() as vllm, proxy(vllm.url) as running:
         vllm.push(Step(content="par", finish_reason="abort"))
