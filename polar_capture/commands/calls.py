@@ -9,6 +9,9 @@ from polar_capture.commands.output import print_json, print_table
 from polar_capture.config import ConfigError
 from polar_capture.home import Home
 
+# A session id holds only letters, digits, dot, dash and underscore: it cannot end the literal.
+SUMMARY = "SELECT call_id, seconds, new_prompt_tokens, extends_parent FROM call_summary WHERE session_id = '{session}'"
+
 
 @click.command()
 @click.argument("session", required=False)
@@ -34,6 +37,9 @@ def calls(session: str | None, db: str, home: Home, as_json: bool, tokens: bool,
             querying.print_rows(captured, query or "", as_json, session=session)
             return
         rows = captured.calls(session)
+        columns, summaries = captured.sql(SUMMARY.format(session=session))
+        told = {row[0]: dict(zip(columns[1:], row[1:], strict=True)) for row in summaries}
+        rows = [row | told[row["id"]] for row in rows if row["id"] in told]
         if tokens:
             missing = missing_arrays(captured, session)
             arrays = dict(captured.session_tokens(session))
@@ -43,11 +49,11 @@ def calls(session: str | None, db: str, home: Home, as_json: bool, tokens: bool,
     if as_json:
         print_json(rows)
         return
-    columns = ["seq", "call", "agent", "kind", "dialect", "model", "status", "prompt", "kept", "sampled", "finish"]
-    columns += ["trainable", "reason", "warnings"]
-    columns += ["prompt ids", "sampled ids", "logprobs"] if tokens else []
+    titles = ["seq", "call", "agent", "kind", "dialect", "model", "status", "prompt", "kept", "sampled", "finish"]
+    titles += ["trainable", "reason", "warnings"]
+    titles += ["prompt ids", "sampled ids", "logprobs"] if tokens else []
     print_table(
-        columns,
+        titles,
         [_cells(row, tokens) for row in rows],
         numeric=["seq", "prompt", "kept", "sampled"],
     )

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from polar_capture import store
-from polar_capture.store import codec
+from polar_capture.store import codec, upkeep
 from polar_capture.store import operations as ops
 from polar_capture.store.models import Call, Session
 from polar_capture.store.records import CallRecord
@@ -107,6 +107,7 @@ def one_session(console: Console, folder: Path, postgres: bool) -> None:
     if postgres:
         table.add_row("write a turn, CPU of the client, PostgreSQL", f"{alone(new_database(), calls):.2f}", "")
     with store.open(path) as captured:
+        console.print(checked(captured))
         first = best(lambda: (codec.forget_links(), captured.tokens(last)))
         table.add_row("tokens of the last turn, no link of its chain seen before", f"{first:.2f}", "3")
         table.add_row(
@@ -136,7 +137,8 @@ def one_session(console: Console, folder: Path, postgres: bool) -> None:
 
 def fill(captured: store.Store, sessions: int, length: int) -> None:
     """Many short calls by bulk insert: what matters here is their number."""
-    packed = codec.pack_ids(codec.as_int32(range(300)))
+    ids = codec.as_int32(range(300))
+    packed, logprobs = codec.pack_ids(ids), codec.pack_logprobs([-0.5] * 300)
     body = codec.pack_body(np.random.default_rng(0).bytes(1500))
     shared = {
         "agent": "main",
@@ -150,7 +152,8 @@ def fill(captured: store.Store, sessions: int, length: int) -> None:
         "prompt_ids": packed,
         "completion_ids": packed,
         "request": body,
-        "prompt_sha256": bytes(32),
+        "logprobs": logprobs,
+        "prompt_sha256": codec.prompt_hash(ids),
         "upstream_ms": 5.0,
     }
     for begin in range(0, sessions, 200):
@@ -169,7 +172,7 @@ def fill(captured: store.Store, sessions: int, length: int) -> None:
                     "seq": seq,
                     "started_at": n + seq / 100,
                     "finished_at": n + seq / 100 + 0.5,
-                    "prompt_tokens": 300 + seq,
+                    "prompt_tokens": 300,
                     "completion_tokens": 300,
                 }
                 for n in numbers
@@ -193,6 +196,14 @@ def rate(captured: store.Store, name: str, calls: list[Turn]) -> float:
     return max(rates)
 
 
+def checked(captured: store.Store) -> str:
+    """What `db check` says of all of it."""
+    begun = time.perf_counter()
+    wrong = sum(finding.level == "error" for finding in upkeep.check(captured))
+    (calls,) = captured.sql("SELECT COUNT(*) FROM calls")[1][0]
+    return f"db check: {calls:,} calls, {wrong} errors, {time.perf_counter() - begun:.0f} s"
+
+
 def many_sessions(console: Console, url: object, name: str, sessions: int, length: int) -> None:
     """The views and the writer over a large database."""
     calls = turns()
@@ -201,9 +212,7 @@ def many_sessions(console: Console, url: object, name: str, sessions: int, lengt
         empty = rate(captured, "empty", calls), write_cpu(captured, calls, "cpu-empty")
         fill(captured, sessions, length)
         if not captured.database.is_sqlite:
-            from polar_capture.store.upkeep import vacuum
-
-            vacuum(captured)  # autovacuum does it within the minute; the visibility map makes the index enough
+            upkeep.vacuum(captured)  # autovacuum does it within the minute; the visibility map makes the index enough
         full = rate(captured, "full", calls), write_cpu(captured, calls, "cpu-full")
         table = Table("work", "ms", "target", title=f"{name}: {sessions:,} sessions x {length} turns")
         table.add_row(
@@ -223,6 +232,7 @@ def many_sessions(console: Console, url: object, name: str, sessions: int, lengt
         )
         table.add_row("CPU of a turn, ms", *(f"{milliseconds:.2f}" for _, milliseconds in (empty, full)))
         console.print(table)
+        console.print(checked(captured))
 
 
 def main() -> None:

@@ -34,6 +34,11 @@ def test_calls_are_in_order_and_hold_arrays_when_asked(stage: Stage) -> None:
     plain = stage.json("calls", "s-1")
     assert [row["seq"] for row in plain] == [0, 1, 2]
     assert "prompt_ids" not in plain[0]
+    assert [(row["seconds"], row["extends_parent"], row["new_prompt_tokens"]) for row in plain] == [
+        (0.5, None, 3),
+        (0.5, 1, 0),
+        (0.5, 0, None),
+    ]
     rows = stage.json("calls", "s-1", "--tokens")
     assert rows[1]["prompt_ids"] == PROMPT + SAMPLED
     assert rows[1]["completion_ids"] == SAMPLED
