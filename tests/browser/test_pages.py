@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_selenium_python import Axe
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -202,6 +203,20 @@ def test_light_and_dark_have_readable_colours(page: Browser):
             "the other theme",
         )
         page.screenshot(f"session-{page.run('return document.documentElement.dataset.theme')}")
+
+
+@pytest.mark.parametrize(("name", "keys"), [("session", "1234"), ("group", "g")])
+def test_nothing_is_hard_to_read_or_to_reach(window: Browser, pages: dict[str, Path], name: str, keys: str):
+    """axe-core's rules for each view in both themes: contrast, names, roles, headings, focus."""
+    window.open(pages[name])
+    axe = Axe(window.driver)
+    axe.inject()
+    for key in keys:
+        window.press(key)
+        for _ in range(2):
+            found = axe.run()["violations"]
+            assert found == [], axe.report(found)
+            window.click("#theme")
 
 
 def test_hostile_text_is_shown_and_does_nothing(page: Browser):
