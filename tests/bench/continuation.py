@@ -4,7 +4,8 @@
 
 A real vLLM with a template of Qwen3's kind (`tests/engine/templates/thinks.jinja`). Each session is a tool loop whose
 results have some 900 tokens, with a new question at every sixth turn; its harness drops thoughts. Sessions with and
-without follow each other, so that a busy machine is busy for both.
+without follow each other, so that a busy machine is busy for both. What is not in the generation is mostly the renders
+that tell the tail; without continuation the engine renders within it.
 """
 
 import argparse
@@ -69,6 +70,7 @@ class Session:
 async def measure(engine_url: str, turns: int, sessions: int) -> None:
     times: dict[str, list[float]] = {mode: [] for mode in MODES}
     asked, hits, size = dict.fromkeys(MODES, 0.0), dict.fromkeys(MODES, 0.0), dict.fromkeys(MODES, 0)
+    beside: dict[str, list[float]] = {mode: [] for mode in MODES}
     outcomes: dict[str, Counter[str]] = {mode: Counter() for mode in MODES}
     async with served_with(engine_url, "thinks") as url:
         for number in range(sessions):
@@ -83,8 +85,17 @@ async def measure(engine_url: str, turns: int, sessions: int) -> None:
                     for row in await running.calls(f"{mode}-{number}"):
                         size[mode] = max(size[mode], row["prompt_tokens"])
                         outcomes[mode][row["continuation"]] += 1
+                        beside[mode].append((row["finished_at"] - row["started_at"]) * 1000 - row["upstream_ms"])
     table = Table(title=f"{sessions} sessions of {turns} turns")
-    for column in ("continuation", "p50 ms", "p90 ms", "prefix-cache hits", "longest prompt", "outcomes"):
+    columns = (
+        "continuation",
+        "p50 ms",
+        "p90 ms",
+        "p50 ms not in the generation",
+        "prefix-cache hits",
+        "longest prompt",
+    )
+    for column in (*columns, "outcomes"):
         table.add_column(column, justify="right")
     for mode in MODES:
         ordered = sorted(times[mode])
@@ -92,6 +103,7 @@ async def measure(engine_url: str, turns: int, sessions: int) -> None:
             mode,
             f"{statistics.median(ordered) * 1000:.0f}",
             f"{ordered[int(len(ordered) * 0.9)] * 1000:.0f}",
+            f"{statistics.median(beside[mode]):.0f}",
             f"{hits[mode] / max(asked[mode], 1):.1%}",
             str(size[mode]),
             ", ".join(f"{name} {count}" for name, count in sorted(outcomes[mode].items())),
