@@ -180,7 +180,8 @@ class Capture:
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
         if self.runtime is not None and flow.websocket is not None:
-            self.runtime.server.socket_ended(flow.id, flow.websocket.close_code)
+            passed = sum(not message.from_client for message in flow.websocket.messages)
+            self.runtime.server.socket_ended(flow.id, passed)
 
     def _restore_body(self, flow: http.HTTPFlow) -> None:
         kept = self._bodies.pop(flow.id, None)

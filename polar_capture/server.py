@@ -76,11 +76,11 @@ class GatewayServer:
         if attempt is not None:
             self._gateway.leave(attempt, whole)
 
-    def socket_ended(self, flow_id: str, close_code: int | None) -> None:
-        """A WebSocket's client has left; the code by which it did."""
+    def socket_ended(self, flow_id: str, passed: int) -> None:
+        """A WebSocket's client has left, and had been sent so many of our frames."""
         ended = self._sockets.pop(flow_id, None)
         if ended is not None:
-            ended(close_code in websocket.GOOD_BYE)
+            ended(passed)
 
     # --- life cycle --------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ GOOD_BYE = (1000, 1001, 1005)
 """Close codes (RFC 6455 §7.4.1) of a client that ends by itself: done, going away, none given."""
 
 
-Ended = Callable[[bool], None]
-"""Hears how a client has left: with a good-bye (True), or cut off."""
+Ended = Callable[[int], None]
+"""Hears that a client has left, and how many of our frames the proxy had sent it."""
 
 
 async def serve(
@@ -38,7 +38,8 @@ async def serve(
 ) -> web.StreamResponse:
     """Upgrade and serve one client until it leaves; 426 where the path has no WebSocket, or they are switched off.
 
-    `opened` is given what wants to hear from the proxy how the client left: it closes our side with 1000 either way.
+    `opened` is given what wants to hear from the proxy how much of the answers it has sent: Codex leaves without a
+    good-bye behind its last turn, and our side of the proxy is closed with 1000 either way.
     """
     dialect = registry.spokesman(wire.path, wire.host, wire.headers)
     socket = dialect.socket(wire, lambda: Minter(str(uuid_utils.uuid7()))) if gateway.websockets else None
@@ -48,7 +49,7 @@ async def serve(
     response = web.WebSocketResponse(max_msg_size=MAX_BODY)
     await response.prepare(request)
     carrier = _Carrier(response, socket, dialect, origin, gateway, model)
-    opened(lambda good_bye: carrier.settle(True if good_bye else None))
+    opened(carrier.left)
     await carrier.run()
     return response
 
@@ -73,6 +74,7 @@ class _Carrier:
         self._model = model
         self._call: asyncio.Task[None] | None = None
         self._answered: Attempt | None = None
+        self._sent = 0
 
     async def run(self) -> None:
         try:
@@ -88,9 +90,13 @@ class _Carrier:
                 self._call.cancel()
                 await asyncio.wait({self._call})
 
+    def left(self, passed: int) -> None:
+        """The client has left, and the proxy had sent it so many frames."""
+        self.settle(True if passed == self._sent else None)
+
     def settle(self, delivered: bool | None) -> None:
         """Say what became of the latest answer. Its frames are only known to have left us, until the client sends its
-        next one, or says good-bye (Codex does so behind its last turn)."""
+        next one, or leaves."""
         if self._answered is not None:
             self._gateway.leave(self._answered, delivered)
             self._answered = None
@@ -107,6 +113,7 @@ class _Carrier:
         for action in actions:
             if isinstance(action, Send):
                 await self._response.send_str(action.data.decode())
+                self._sent += 1
             else:
                 self._call = asyncio.create_task(self._generate(action))
 

@@ -12,7 +12,7 @@ from tests.harness.stage import Ran, extends
 def check(row: Row, trial: Trial) -> None:
     """Exit status, what the tool did, number and kind of calls, lineage, chains."""
     ran, ending = trial.ran, row.ending(trial.case)
-    seen = f"{row.harness}, {trial.case}: {ran.words}\n{ran.output}"
+    seen = f"{row.harness}, {trial.case}: {ran.words}\n{ran.output[-2000:]}"
     assert ran.status == ending.status, seen
     assert ran.proof == ending.proof, seen
     assert re.fullmatch(ending.calls, ran.words), seen

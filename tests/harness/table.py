@@ -66,7 +66,7 @@ COLUMNS = {
     "connection dropped": lambda row, seen: _goes_on(seen[Case.DROPPED]),
     "429": lambda row, seen: _goes_on(seen[Case.BUSY]),
     "endless overflow": lambda row, seen: f"status {seen[Case.OVERFLOW].status}, {_refusals(seen[Case.OVERFLOW])}",
-    "survives 330 s of silence": lambda row, seen: _goes_on(seen[Case.SILENCE]),
+    "survives 330 s of silence": lambda row, seen: _waits(seen[Case.SILENCE]),
 }
 
 
@@ -88,7 +88,7 @@ def _subagent(row: Row, seen: dict[Case, Kept]) -> str:
         return "has none"
     found = seen[Case.SUBAGENT]
     apart = len(found.agents) == 2 and found.exact == found.turns - 2
-    return "yes" if found.good and apart else "no"
+    return "yes" if found.status == 0 and apart else "no"
 
 
 def _compacts(found: Kept) -> str:
@@ -98,9 +98,14 @@ def _compacts(found: Kept) -> str:
 
 
 def _goes_on(found: Kept) -> str:
-    if found.good and found.status == 0:
+    ended_well = found.status == 0 and found.words.endswith("main")
+    return "goes on" if ended_well else f"ends with status {found.status}"
+
+
+def _waits(found: Kept) -> str:
+    if found.status == 0 and "!" not in found.words:
         return "yes"
-    return f"no, status {found.status}"
+    return f"no, {found.words.count('!')} calls lost, status {found.status}"
 
 
 def _refusals(found: Kept) -> str:
