@@ -42,14 +42,20 @@ def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int
     aside in `<stem>.rejected` and logged, so that it does not hold up the rest. SQLAlchemyError where the database is
     still away."""
     payloads, offset = file.peek(_GROUP)
-    operations = [_DECODER.decode(payload) for payload in payloads]
+    entries: list[tuple[bytes, ops.Operation]] = []
+    foreign: list[tuple[bytes, Exception]] = []
+    for payload in payloads:
+        try:
+            entries.append((payload, _DECODER.decode(payload)))
+        except msgspec.MsgspecError as error:
+            foreign.append((payload, error))
     try:
         with database.write.begin() as connection:
-            ops.apply(connection, operations)
+            ops.apply(connection, [operation for _, operation in entries])
     except Exception as refusal:
         if not refuses(refusal):
             raise
-        for payload, operation in zip(payloads, operations, strict=True):
+        for payload, operation in entries:
             try:
                 commit_singly(database, operation)
             except Exception as error:
@@ -57,6 +63,8 @@ def replay_some(database: Database, folder: SpoolFolder, file: SpoolFile) -> int
                     raise
                 where = folder.reject(payload)
                 log.error("the database refuses a spooled entry, kept in %s: %s", where, explain(database, error))
+    for payload, unknown in foreign:
+        log.error("a spooled entry is no operation of this version, kept in %s: %s", folder.reject(payload), unknown)
     file.done(len(payloads), offset)
     return len(payloads)
 

@@ -133,6 +133,9 @@ class Writer:
             except Exception as error:  # the thread must live: a dead writer would let every later call wait for ever
                 log.exception("the store's writer failed")
                 self._fail(batch, StoreUnavailable(f"the store's writer failed: {error!r}"))
+                self._retry_at = (
+                    time.monotonic() + _RETRY_SECONDS
+                )  # or a spool that can't be replayed takes a whole core
         self._shut()
 
     def _next_batch(self) -> tuple[list[_Submission], bool]:
@@ -254,14 +257,22 @@ class Writer:
                 self._spool([(submission, operation)])
 
     def _spool(self, ready: list[tuple[_Submission, ops.Operation]]) -> None:
+        away = f"the database is away ({self._stats.last_error}) and"
+        payloads: list[bytes] = []
+        taken: list[_Submission] = []
+        for submission, operation in ready:
+            try:
+                payloads.append(msgspec.msgpack.encode(operation))
+                taken.append(submission)
+            except (ValueError, TypeError, OverflowError) as error:  # half a surrogate pair in a JSON column
+                self._fail([submission], StoreUnavailable(f"{away} the spool can't hold the row: {error}"))
         try:
-            self._own.append([msgspec.msgpack.encode(operation) for _, operation in ready])
+            self._own.append(payloads)
         except SpoolError as error:
-            reason = f"the database is away ({self._stats.last_error}) and {error}"
-            self._fail([submission for submission, _ in ready], StoreUnavailable(reason))
+            self._fail(taken, StoreUnavailable(f"{away} {error}"))
             return
-        self._stats.spooled += len(ready)
-        self._resolve([submission for submission, _ in ready])
+        self._stats.spooled += len(taken)
+        self._resolve(taken)
 
     def _replay(self, *, at_end: bool) -> None:
         if time.monotonic() < self._retry_at and not at_end:

@@ -209,6 +209,37 @@ def test_an_entry_that_is_refused_for_good_does_not_hold_up_the_rest(url, tmp_pa
         assert stat.S_IMODE(spool.rejected.stat().st_mode) == 0o600
 
 
+def test_an_entry_of_another_version_is_put_aside_and_holds_up_nothing(url, tmp_path, caplog):
+    folder = SpoolFolder.of(store.open(url, spool=tmp_path / "spool").database, tmp_path / "spool")
+    record = call()
+    known = msgspec.msgpack.encode(ops.InsertCalls([Packer(lambda _: None).pack(record)], {}))
+    file = folder.create()
+    file.append([msgspec.msgpack.encode({"type": "from the future"}), known, b"\xc1"])
+    file.close()
+    with store.open(url, spool=tmp_path / "spool") as captured:
+        assert_equal(captured, record)
+        assert captured.spool.waiting() == []
+        assert captured.spool.rejected.exists()
+    assert caplog.text.count("no operation of this version, kept in") == 2
+
+
+def test_a_row_that_the_spool_can_not_hold_fails_alone(tmp_path):
+    path = tmp_path / "polar.db"
+    with store.open(path) as captured:
+        writer = captured.writer()
+        write(captured, [call()])
+        with Locked(path):
+            good = writer.call([call(seq=1)])
+            odd = writer.call([call(seq=2, sampling={"stop": ["\ud800"]})])
+            last = writer.call([call(seq=3)])
+            good.result(20)
+            last.result(20)
+            with pytest.raises(StoreUnavailable, match="the spool can't hold the row"):
+                odd.result(20)
+        until(lambda: writer.stats()["spool_left"] == 0)
+        assert [row["seq"] for row in captured.calls("s")] == [0, 1, 3]
+
+
 def test_when_the_spool_fails_too_the_call_fails_and_the_next_one_need_not(tmp_path, monkeypatch):
     path = tmp_path / "polar.db"
     records = chain(4)
