@@ -70,7 +70,7 @@ def choose(captured: Store, choice: Choice, *, needs_reward: bool, suspects: set
     candidates = _candidates(captured)
     wanted = None if choice.sql is None else _ids(captured, choice.sql)
     selected = [one for one in candidates if wanted is None or one.id in wanted]
-    strategy = _strategy(choice, selected or candidates)
+    strategy = _strategy(choice, selected) or _strategy(Choice(), candidates)
     left_out: Counter[str] = Counter()
     chosen = []
     for one in candidates:

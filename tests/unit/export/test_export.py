@@ -278,6 +278,8 @@ def test_two_strategies_are_never_mixed(db, tmp_path):
     assert manifest(export(db, tmp_path, "jsonl", "--strategy", "per_request")[0])["samples"] == 2
     _, result = export(db, tmp_path, "jsonl", "--sql", "SELECT id FROM samples", status=2)
     assert "train twice" in result.output
+    _, result = export(db, tmp_path, "jsonl", "--sql", "SELECT id FROM samples WHERE 1 = 0", status=3)
+    assert "not selected" in result.output, "none is not two"
 
 
 def test_split_samples_are_taken_by_sql_alone(db, tmp_path):
