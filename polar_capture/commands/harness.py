@@ -36,7 +36,8 @@ def list_all(as_json: bool) -> None:
 @click.argument("name")
 @options.as_json
 def show(name: str, as_json: bool) -> None:
-    """How one harness is installed and started, and what it needs."""
+    """How one harness is installed and started, and what it needs: `window` is the context in tokens that it believes
+    to have, by dialect; `waits` the seconds after which it gives up on an answer without a stream."""
     preset, version = find(name)
     facts = _facts(preset, version) | _start(preset)
     if as_json:
@@ -90,5 +91,7 @@ def _start(preset: Preset) -> dict[str, Any]:
         "environment": preset.variables("$HOME", DUMMY_KEY),
         "files": list(preset.files),
         "ca": list(preset.ca),
+        "window": {dialect: way.window for dialect, way in preset.ways.items() if way.window is not None},
+        "waits": preset.waits,
         "notes": preset.notes,
     }

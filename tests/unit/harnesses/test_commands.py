@@ -34,6 +34,8 @@ def test_show_tells_command_environment_and_ca() -> None:
     assert shown["command"] == "qwen -y --auth-type openai -p PROMPT"
     assert shown["environment"]["OPENAI_BASE_URL"] == "https://api.openai.com/v1"
     assert shown["ca"] == ["NODE_EXTRA_CA_CERTS"]
+    assert shown["window"]["openai_responses"] == 272_000
+    assert shown["waits"] is None  # it streams
     assert "NODE_EXTRA_CA_CERTS" in polar("harness", "show", "qwen-code").stdout
 
 
