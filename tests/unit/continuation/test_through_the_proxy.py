@@ -172,7 +172,7 @@ def test_exact_is_status_4_before_an_old_server(tmp_path: Path):
     with double_process(script) as vllm:
         command = [sys.executable, "-m", "polar_capture", "serve", "--port", "0", "--upstream", vllm.url]
         command += ["--continuation", "exact", "--db", str(tmp_path / "a.db"), "--home", str(tmp_path / "home")]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120)
     assert done.returncode == 4
     assert "--continuation exact needs" in done.stderr
     assert "Traceback" not in done.stderr
