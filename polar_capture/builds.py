@@ -14,7 +14,7 @@ from polar_capture.call_rows import SessionRow, call_rows, conversation_of
 from polar_capture.group_credit import advantages_of, built_siblings, group_members, rewards_of, sessions
 from polar_capture.recredit import Crediting, remember
 from polar_capture.samples_table import write_session
-from polar_capture.store import Store
+from polar_capture.store import CodecError, Store
 from polar_capture.store.models import Call
 from polar_capture.trajectories.advantages import GroupReport, Method, Sharing, share
 from polar_capture.trajectories.credit import CreditOptions, SessionRewards, spread
@@ -127,7 +127,10 @@ def _build_one(
 ) -> SessionReport:
     with captured.database.read.connect() as connection:
         rows = call_rows(connection, session.id)
-        built = build_session(session.id, rows, plan.options, lambda call_id: conversation_of(captured, call_id))
+        try:
+            built = build_session(session.id, rows, plan.options, lambda call_id: conversation_of(captured, call_id))
+        except CodecError as error:
+            raise CodecError(f"session {session.id}: {error}") from error
     samples = _credited(built, plan, session, rewards, advantage)
     write_session(captured.database, plan.options.strategy, session.id, samples)
     return built.report

@@ -91,21 +91,16 @@ def _explain(error: Exception) -> tuple[str, int] | None:
         return str(error), error.status
     if isinstance(error, HomeError | TrustError):
         return str(error), Exit.FAULT
-    if _is_database_error(error):
+    if _is(error, "polar_capture.store.codec", "CodecError"):
+        return f"{error}: `polar-capture db check` names all damaged rows", Exit.DATABASE
+    if _is(error, "polar_capture.store.database", "DatabaseError") or _is(error, "sqlalchemy.exc", "SQLAlchemyError"):
         return str(getattr(error, "orig", None) or error), Exit.DATABASE
     return None
 
 
-def _is_database_error(error: Exception) -> bool:
+def _is(error: Exception, module: str, name: str) -> bool:
     # Such an error can only be there if its module was imported; importing them here would slow every other error.
-    for module, name in (
-        ("polar_capture.store.database", "DatabaseError"),
-        ("polar_capture.store.codec", "CodecError"),
-        ("sqlalchemy.exc", "SQLAlchemyError"),
-    ):
-        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return True
-    return False
+    return module in sys.modules and isinstance(error, getattr(sys.modules[module], name))
 
 
 def _end(message: str, status: int) -> NoReturn:

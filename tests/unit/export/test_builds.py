@@ -1,6 +1,8 @@
 """`build` on a database: rows, rewards, groups, repetition."""
 
+import contextlib
 import json
+import sqlite3
 
 import pytest
 
@@ -165,6 +167,15 @@ def test_the_table_says_what_was_left_out(db):
 )
 def test_what_can_not_be_built_is_refused_by_name(db, arguments, status, said):
     assert said in db.run("build", *arguments, status=status).output
+
+
+def test_a_damaged_session_is_named_with_the_remedy(db):
+    db.two_turns("s", reward=1.0)
+    with contextlib.closing(sqlite3.connect(db.path)) as connection, connection:
+        connection.execute("UPDATE calls SET prompt_ids = x'00ff' WHERE id = 's-0'")
+    said = db.run("build", status=5).output
+    assert "session s" in said
+    assert "db check" in said
 
 
 def test_load_gives_lists(db):
