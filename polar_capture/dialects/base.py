@@ -159,6 +159,12 @@ class Reply(abc.ABC):
         return {}
 
 
+def refuse_aborted(completion: Completion) -> None:
+    """Raise CallError for a generation that the engine cut off: it is no answer, and clients ask again."""
+    if any(choice.finish_reason == "abort" for choice in completion.choices):
+        raise CallError(Fault(FaultKind.OVERLOADED, "The generation was cut off by the engine. Please retry."))
+
+
 class Stream(abc.ABC):
     """The fabricated stream of one call, in order: `open` (twice at most), `noop` any number of times, then `finish`
     or `fail`.

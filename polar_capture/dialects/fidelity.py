@@ -16,6 +16,9 @@ class Treatment(enum.StrEnum):
     UNMAPPED = "unmapped"  # could not be carried over: listed by path in the call's row
 
 
+MAPPED, KEPT, EMULATED = Treatment.MAPPED, Treatment.KEPT, Treatment.EMULATED
+REFUSED, IGNORED, UNMAPPED = Treatment.REFUSED, Treatment.IGNORED, Treatment.UNMAPPED
+
 Fields = Mapping[str, Treatment]
 """Field name → treatment. A field that is not named is UNMAPPED: new beta fields never fail and never vanish."""
 

@@ -38,7 +38,8 @@ def _decode(body: bytes) -> Any:
         value = _decode_lone_surrogates(body, problem)
     except RecursionError:
         raise _too_deep() from None
-    _measure(value)
+    if nests(value, DEEPEST):
+        raise _too_deep()
     return value
 
 
@@ -70,8 +71,9 @@ def _replace_surrogates(value: Any) -> Any:
     return value
 
 
-def _measure(value: Any) -> None:
-    """Refuse what nests too deep: level by level, as recursion would cost more than the decoding."""
+def nests(value: Any, levels: int) -> bool:
+    """Whether arrays and objects stand in each other as many levels deep, or deeper: looked at level by level, as
+    recursion would cost more than the decoding."""
     level, depth = [value], 0
     while level := [
         item
@@ -80,8 +82,9 @@ def _measure(value: Any) -> None:
         if type(item) is dict or type(item) is list
     ]:
         depth += 1
-        if depth >= DEEPEST:
-            raise _too_deep()
+        if depth >= levels:
+            return True
+    return False
 
 
 def _too_deep() -> Exception:

@@ -32,6 +32,11 @@ class Minter:
         self._counts[prefix] = number + 1
         return self._remember(f"{prefix}{self._stem}" if number == 0 else f"{prefix}{self._stem}_{number}")
 
+    def once(self, prefix: str) -> str:
+        """The first id with this prefix, minted where there is none yet: an early stream event and the reply both show
+        it."""
+        return f"{prefix}{self._stem}" if self._counts.get(prefix) else self.id(prefix)
+
     def opaque(self, purpose: str) -> str:
         """An opaque base64 token (signature, thoughtSignature, encrypted_content), about 100 characters.
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from polar_capture.chat import MediaPart, Message, Tool, ToolCall
 from polar_capture.dialects.anthropic import fields
-from polar_capture.dialects.anthropic.arguments import argument_string
 from polar_capture.dialects.anthropic.blocks import BlockReader, Pieces
 from polar_capture.dialects.anthropic.reading import (
     Path,
@@ -16,6 +15,7 @@ from polar_capture.dialects.anthropic.reading import (
     text_or_none,
     wrong,
 )
+from polar_capture.dialects.arguments import argument_string
 from polar_capture.dialects.fidelity import unmapped_in
 
 _ORDER = {"thinking": 0, "redacted_thinking": 0, "tool_use": 2}

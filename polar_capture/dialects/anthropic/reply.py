@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Choice, Completion, Message, Usage
-from polar_capture.dialects.anthropic.arguments import input_json, wrapped
+from polar_capture.dialects.arguments import object_json, wrapped
 from polar_capture.dialects.base import ParsedCall, Reply
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
@@ -43,8 +43,8 @@ class MessagesReply(Reply):
         if not completion.choices:
             raise CallError(Fault(FaultKind.UPSTREAM, "the engine's answer holds no choice"))
         choice = completion.choices[0]
-        self.message_id = once(minter, "msg_")
-        self.request_id = once(minter, "req_")
+        self.message_id = minter.once("msg_")
+        self.request_id = minter.once("req_")
         self.model = call.model_requested or completion.model
         self.stop_reason, self.stop_sequence = _stop(choice, call.chat.sampling.stop)
         self.content = _blocks(choice.message, cut=choice.finish_reason == "length", minter=minter)
@@ -57,11 +57,6 @@ class MessagesReply(Reply):
 
     def headers(self) -> Mapping[str, str]:
         return {"request-id": self.request_id}
-
-
-def once(minter: Minter, prefix: str) -> str:
-    """The one id of a call with this prefix: an early stream event and the reply both show it."""
-    return next((minted for minted in minter.minted if minted.startswith(prefix)), None) or minter.id(prefix)
 
 
 def message_object(message_id: str, model: str, usage: dict[str, Any]) -> dict[str, Any]:
@@ -118,12 +113,12 @@ def _blocks(message: Message, *, cut: bool, minter: Minter) -> list[Block]:
         text = message.content if isinstance(message.content, str) else ""
         blocks.append(TextBlock(_sound(text)))
     for call in message.tool_calls:
-        arguments = input_json(call.arguments)
+        arguments = object_json(call.arguments)
         if arguments is None and cut:
             # A call that the token limit cut in half is no call: harnesses run every tool_use block they get.
             blocks.append(TextBlock(_sound(f"{call.name} {call.arguments}")))
             continue
-        given = wrapped(_sound(call.arguments)) if arguments is None else arguments
+        given = msgspec.json.encode(wrapped(_sound(call.arguments))) if arguments is None else arguments
         blocks.append(ToolUseBlock(minter.id("toolu_"), _sound(call.name), msgspec.Raw(given)))
     return blocks
 

@@ -14,7 +14,6 @@ from polar_capture.dialects.anthropic.reply import (
     TextBlock,
     ThinkingBlock,
     message_object,
-    once,
     usage_object,
 )
 from polar_capture.dialects.base import Event, ParsedCall, Reply, Stream
@@ -28,8 +27,8 @@ class MessagesStream(Stream):
 
     def __init__(self, call: ParsedCall, minter: Minter, model: str) -> None:
         self._model = call.model_requested or model
-        self._message_id = once(minter, "msg_")
-        self._request_id = once(minter, "req_")
+        self._message_id = minter.once("msg_")
+        self._request_id = minter.once("req_")
         self._beats = call.extra.beats
         self._prompt: Usage | None = None
         self._pinged = False

@@ -13,10 +13,9 @@ from polar_capture.dialects.json_body import (
     an_array,
     boolean_or_none,
     integer_or_none,
-    number_or_none,
-    text,
     text_or_none,
 )
+from polar_capture.dialects.sampling import GOOGLE, numbers, stop_strings
 from polar_capture.faults import invalid
 
 MOST_CANDIDATES = 128
@@ -49,15 +48,10 @@ def read_config(value: Any) -> Config:
 
 
 def _read_sampling(given: dict[str, Any]) -> Sampling:
-    stop = an_array(given.get("stopSequences", []), "generationConfig.stopSequences")
+    stops = an_array(given.get("stopSequences", []), "generationConfig.stopSequences")
     return Sampling(
-        temperature=number_or_none(given.get("temperature"), "generationConfig.temperature"),
-        top_p=number_or_none(given.get("topP"), "generationConfig.topP"),
-        top_k=integer_or_none(given.get("topK"), "generationConfig.topK"),
-        presence_penalty=number_or_none(given.get("presencePenalty"), "generationConfig.presencePenalty"),
-        frequency_penalty=number_or_none(given.get("frequencyPenalty"), "generationConfig.frequencyPenalty"),
-        seed=integer_or_none(given.get("seed"), "generationConfig.seed"),
-        stop=[one for k, item in enumerate(stop) if (one := text(item, f"generationConfig.stopSequences[{k}]"))],
+        **numbers(given, GOOGLE, "generationConfig."),
+        stop=stop_strings(stops, "generationConfig.stopSequences"),
         max_tokens=_within(given, "maxOutputTokens", 1, None),
         n=_within(given, "candidateCount", 1, MOST_CANDIDATES) or 1,
         top_logprobs=_read_logprobs(given),

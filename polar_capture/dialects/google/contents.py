@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from polar_capture.chat import Content, MediaPart, Message, Part, TextPart, ToolCall
+from polar_capture.dialects.arguments import argument_string
 from polar_capture.dialects.fidelity import Treatment, unmapped_in
 from polar_capture.dialects.google import fields
-from polar_capture.dialects.google.arguments import as_string
 from polar_capture.dialects.google.media import media_part
 from polar_capture.dialects.google.spelling import named
 from polar_capture.dialects.json_body import an_object, text, text_or_none, wrong_type
@@ -112,7 +112,7 @@ class Conversation:
         call_id = text_or_none(call.get("id"), f"{param}.id")
         if call_id:
             turn.echo.append(call_id)
-        arguments = as_string(an_object(call.get("args", {}), f"{param}.args"))
+        arguments = argument_string(an_object(call.get("args", {}), f"{param}.args"))
         made = ToolCall(call_id or f"call_{self._calls}", text(call.get("name"), f"{param}.name"), arguments)
         self._calls += 1
         turn.tool_calls.append(made)

@@ -1,120 +1,114 @@
 """Every request field of generateContent and what becomes of it. Snake-case spellings count as the same field."""
 
-from polar_capture.dialects.fidelity import Fields, Treatment
-
-_MAPPED = Treatment.MAPPED
-_KEPT = Treatment.KEPT
-_EMULATED = Treatment.EMULATED
-_IGNORED = Treatment.IGNORED
-_UNMAPPED = Treatment.UNMAPPED
+from polar_capture.dialects.fidelity import EMULATED, IGNORED, KEPT, MAPPED, REFUSED, UNMAPPED, Fields
 
 REQUEST: Fields = {
-    "contents": _MAPPED,
-    "systemInstruction": _MAPPED,
-    "tools": _MAPPED,
-    "toolConfig": _MAPPED,
-    "generationConfig": _MAPPED,
-    "cachedContent": Treatment.REFUSED,  # the cached text is with Google: an answer without it would be wrong
-    "model": _KEPT,  # the path's name counts, or Code Assist's
-    "sessionId": _KEPT,  # Code Assist: a session hint
-    "safetySettings": _IGNORED,
-    "labels": _IGNORED,
-    "serviceTier": _IGNORED,
-    "store": _IGNORED,
+    "contents": MAPPED,
+    "systemInstruction": MAPPED,
+    "tools": MAPPED,
+    "toolConfig": MAPPED,
+    "generationConfig": MAPPED,
+    "cachedContent": REFUSED,  # the cached text is with Google: an answer without it would be wrong
+    "model": KEPT,  # the path's name counts, or Code Assist's
+    "sessionId": KEPT,  # Code Assist: a session hint
+    "safetySettings": IGNORED,
+    "labels": IGNORED,
+    "serviceTier": IGNORED,
+    "store": IGNORED,
 }
 
 CODE_ASSIST: Fields = {
-    "model": _KEPT,
-    "request": _MAPPED,
-    "userPromptId": _KEPT,  # a user-turn hint
-    "project": _IGNORED,
-    "enabledCreditTypes": _IGNORED,
+    "model": KEPT,
+    "request": MAPPED,
+    "userPromptId": KEPT,  # a user-turn hint
+    "project": IGNORED,
+    "enabledCreditTypes": IGNORED,
 }
 
 GENERATION_CONFIG: Fields = {
-    "temperature": _MAPPED,
-    "topP": _MAPPED,
-    "topK": _MAPPED,
-    "candidateCount": _MAPPED,
-    "maxOutputTokens": _MAPPED,
-    "stopSequences": _MAPPED,
-    "seed": _MAPPED,
-    "presencePenalty": _MAPPED,
-    "frequencyPenalty": _MAPPED,
-    "responseMimeType": _MAPPED,
-    "responseSchema": _MAPPED,
-    "responseJsonSchema": _MAPPED,
-    "responseFormat": _MAPPED,  # its text entry; others are unmapped
-    "responseLogprobs": _EMULATED,  # always asked of the engine, shown only where the client asked
-    "logprobs": _EMULATED,  # cut from what the engine gives
-    "thinkingConfig": _MAPPED,  # a budget above 0 is unmapped
-    "responseModalities": _UNMAPPED,  # ["TEXT"] is no news and not listed
-    "mediaResolution": _UNMAPPED,
-    "speechConfig": _UNMAPPED,
-    "imageConfig": _UNMAPPED,
-    "audioTimestamp": _UNMAPPED,
-    "audioTranscriptionConfig": _UNMAPPED,
-    "translationConfig": _UNMAPPED,
-    "enableAffectiveDialog": _UNMAPPED,
-    "enableEnhancedCivicAnswers": _IGNORED,
-    "routingConfig": _IGNORED,
-    "modelSelectionConfig": _IGNORED,
+    "temperature": MAPPED,
+    "topP": MAPPED,
+    "topK": MAPPED,
+    "candidateCount": MAPPED,
+    "maxOutputTokens": MAPPED,
+    "stopSequences": MAPPED,
+    "seed": MAPPED,
+    "presencePenalty": MAPPED,
+    "frequencyPenalty": MAPPED,
+    "responseMimeType": MAPPED,
+    "responseSchema": MAPPED,
+    "responseJsonSchema": MAPPED,
+    "responseFormat": MAPPED,  # its text entry; others are unmapped
+    "responseLogprobs": EMULATED,  # always asked of the engine, shown only where the client asked
+    "logprobs": EMULATED,  # cut from what the engine gives
+    "thinkingConfig": MAPPED,  # a budget above 0 is unmapped
+    "responseModalities": UNMAPPED,  # ["TEXT"] is no news and not listed
+    "mediaResolution": UNMAPPED,
+    "speechConfig": UNMAPPED,
+    "imageConfig": UNMAPPED,
+    "audioTimestamp": UNMAPPED,
+    "audioTranscriptionConfig": UNMAPPED,
+    "translationConfig": UNMAPPED,
+    "enableAffectiveDialog": UNMAPPED,
+    "enableEnhancedCivicAnswers": IGNORED,
+    "routingConfig": IGNORED,
+    "modelSelectionConfig": IGNORED,
 }
 
 THINKING: Fields = {
-    "includeThoughts": _KEPT,
-    "thinkingBudget": _MAPPED,  # 0 only; others are unmapped
-    "thinkingLevel": _MAPPED,
+    "includeThoughts": KEPT,
+    "thinkingBudget": MAPPED,  # 0 only; others are unmapped
+    "thinkingLevel": MAPPED,
 }
 
-CONTENT: Fields = {"role": _MAPPED, "parts": _MAPPED}
+CONTENT: Fields = {"role": MAPPED, "parts": MAPPED}
 
 FUNCTION_CALL: Fields = {
-    "id": _KEPT,  # may be one of ours
-    "name": _MAPPED,
-    "args": _MAPPED,
-    "partialArgs": _UNMAPPED,
-    "willContinue": _UNMAPPED,
+    "id": KEPT,  # may be one of ours
+    "name": MAPPED,
+    "args": MAPPED,
+    "partialArgs": UNMAPPED,
+    "willContinue": UNMAPPED,
 }
 
 PART: Fields = {
-    "text": _MAPPED,
-    "thought": _MAPPED,
-    "thoughtSignature": _KEPT,  # may be one of ours
-    "functionCall": _MAPPED,
-    "functionResponse": _MAPPED,
-    "inlineData": _MAPPED,  # images, audio, video, text; other types are said to be left out
-    "fileData": _UNMAPPED,
-    "executableCode": _UNMAPPED,
-    "codeExecutionResult": _UNMAPPED,
-    "videoMetadata": _UNMAPPED,
-    "mediaResolution": _UNMAPPED,
-    "toolCall": _UNMAPPED,  # of Google's own tools
-    "toolResponse": _UNMAPPED,
-    "audioTranscription": _UNMAPPED,
-    "partMetadata": _IGNORED,
-    "mediaProcessing": _IGNORED,
-    "speechMetadata": _IGNORED,
-    "documentMetadata": _IGNORED,
-    "spreadsheetMetadata": _IGNORED,
-    "audioMetadata": _IGNORED,
+    "text": MAPPED,
+    "thought": MAPPED,
+    "thoughtSignature": KEPT,  # may be one of ours
+    "functionCall": MAPPED,
+    "functionResponse": MAPPED,
+    "inlineData": MAPPED,  # images, audio, video, text; other types are said to be left out
+    "fileData": UNMAPPED,
+    "executableCode": UNMAPPED,
+    "codeExecutionResult": UNMAPPED,
+    "videoMetadata": UNMAPPED,
+    "mediaResolution": UNMAPPED,
+    "toolCall": UNMAPPED,  # of Google's own tools
+    "toolResponse": UNMAPPED,
+    "audioTranscription": UNMAPPED,
+    "partMetadata": IGNORED,
+    "mediaProcessing": IGNORED,
+    "speechMetadata": IGNORED,
+    "documentMetadata": IGNORED,
+    "spreadsheetMetadata": IGNORED,
+    "audioMetadata": IGNORED,
 }
 
 FUNCTION_RESPONSE: Fields = {
-    "id": _MAPPED,
-    "name": _MAPPED,
-    "response": _MAPPED,
-    "parts": _MAPPED,
-    "willContinue": _UNMAPPED,
-    "scheduling": _UNMAPPED,
+    "id": MAPPED,
+    "name": MAPPED,
+    "response": MAPPED,
+    "parts": MAPPED,
+    "willContinue": UNMAPPED,
+    "scheduling": UNMAPPED,
 }
 
 FUNCTION_DECLARATION: Fields = {
-    "name": _MAPPED,
-    "description": _MAPPED,
-    "parameters": _MAPPED,
-    "parametersJsonSchema": _MAPPED,
-    "response": _IGNORED,  # describes the client's side
-    "responseJsonSchema": _IGNORED,
-    "behavior": _UNMAPPED,
+    "name": MAPPED,
+    "description": MAPPED,
+    "parameters": MAPPED,
+    "parametersJsonSchema": MAPPED,
+    "response": IGNORED,  # describes the client's side
+    "responseJsonSchema": IGNORED,
+    "behavior": UNMAPPED,
 }

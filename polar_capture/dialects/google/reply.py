@@ -6,12 +6,11 @@ import msgspec
 
 from polar_capture.chat import Choice, Completion, Message, ToolCall, Usage
 from polar_capture.chat_normal import text_of
-from polar_capture.dialects.base import ParsedCall, Reply
-from polar_capture.dialects.google.arguments import as_object
+from polar_capture.dialects.arguments import object_json, wrapped
+from polar_capture.dialects.base import ParsedCall, Reply, refuse_aborted
 from polar_capture.dialects.google.logprobs import logprobs_result
 from polar_capture.dialects.google.request import Asked
 from polar_capture.dialects.pieces import pieces
-from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
 
 _FINISH = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
@@ -25,24 +24,14 @@ class Candidate(msgspec.Struct):
     closing: dict[str, Any]
 
 
-def response_id(call: ParsedCall, minter: Minter) -> str:
-    """The answer's id, the same however often one minter's answer is composed."""
-    asked: Asked = call.extra
-    if asked.opened is None or asked.opened[0] is not minter:
-        asked.opened = (minter, minter.id("resp-"))
-    return asked.opened[1]
-
-
 class GoogleReply(Reply):
     """The whole answer. Minted here: the response's id, a signature a candidate, an id a function call."""
 
     def __init__(self, call: ParsedCall, completion: Completion, minter: Minter) -> None:
-        for choice in completion.choices:
-            if choice.finish_reason == "abort":
-                raise CallError(Fault(FaultKind.OVERLOADED, "The generation was cut off by the engine. Please retry."))
+        refuse_aborted(completion)
         self._asked: Asked = call.extra
         self._top = call.chat.sampling.top_logprobs
-        self.id = response_id(call, minter)
+        self.id = minter.once("resp-")
         self.tail: dict[str, Any] = {"usageMetadata": usage_metadata(completion.usage)}
         self._version = {"modelVersion": call.model_requested or completion.model, "responseId": self.id}
         self.candidates = [self._candidate(choice, minter) for choice in completion.choices]
@@ -96,7 +85,10 @@ class GoogleReply(Reply):
 
 
 def _call_part(call: ToolCall, minter: Minter) -> dict[str, Any]:
-    return {"functionCall": {"id": minter.id("call_"), "name": call.name, "args": as_object(call.arguments)}}
+    said = object_json(call.arguments)
+    # Digits and order of keys as sampled, on one line as an event's data must be.
+    args = wrapped(call.arguments) if said is None else msgspec.Raw(msgspec.json.format(said, indent=-1))
+    return {"functionCall": {"id": minter.id("call_"), "name": call.name, "args": args}}
 
 
 def _is_empty(message: Message) -> bool:

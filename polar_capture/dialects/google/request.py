@@ -15,7 +15,6 @@ from polar_capture.dialects.google.spelling import named
 from polar_capture.dialects.google.tools import read_tools
 from polar_capture.dialects.json_body import decode_object, text_or_none
 from polar_capture.faults import invalid
-from polar_capture.lineage.minting import Minter
 
 CODE_ASSIST = "code_assist_"
 """Route names of Code Assist's wrapped calls begin with it."""
@@ -30,8 +29,6 @@ class Asked(msgspec.Struct):
     """Code Assist: answers stand under `response`."""
     events: bool = True
     """A stream is server-sent events (alt=sse), else one JSON array."""
-    opened: tuple[Minter, str] | None = None
-    """The response id already minted, and the minter that minted it."""
 
 
 def parse(wire: WireRequest, route: Route) -> ParsedCall:

@@ -7,10 +7,9 @@ import msgspec
 
 from polar_capture.chat import Choice, Completion, ToolCall
 from polar_capture.chat_normal import text_of
-from polar_capture.dialects.base import ParsedCall, Reply
+from polar_capture.dialects.base import ParsedCall, Reply, refuse_aborted
 from polar_capture.dialects.openai_chat.logprobs import shown_entries
 from polar_capture.dialects.openai_chat.request import Asked
-from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.minting import Minter
 
 FINGERPRINT = "fp_polar"
@@ -34,23 +33,13 @@ class Shown(msgspec.Struct):
     logprobs: list[dict[str, Any]] | None
 
 
-def completion_id(call: ParsedCall, minter: Minter) -> str:
-    """The answer's id, the same for the early chunks of a stream and for the reply."""
-    asked: Asked = call.extra
-    if asked.opened is None or asked.opened[0] is not minter:
-        asked.opened = (minter, minter.id("chatcmpl-"))
-    return asked.opened[1]
-
-
 class ChatReply(Reply):
     """The whole answer. `shown` are its choices; our ids are minted here, the completion's first, then the calls'."""
 
     def __init__(self, call: ParsedCall, completion: Completion, minter: Minter) -> None:
-        for choice in completion.choices:
-            if choice.finish_reason == "abort":
-                raise CallError(Fault(FaultKind.OVERLOADED, "The generation was cut off by the engine. Please retry."))
+        refuse_aborted(completion)
         self.asked: Asked = call.extra
-        self.id = completion_id(call, minter)
+        self.id = minter.once("chatcmpl-")
         self.created = minter.created
         self.model = call.model_requested or completion.model
         self.usage = usage_object(completion)

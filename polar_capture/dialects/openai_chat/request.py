@@ -13,17 +13,15 @@ from polar_capture.dialects.json_body import (
     decode_object,
     integer_or_none,
     number,
-    number_or_none,
     text,
     text_or_none,
-    wrong_type,
 )
 from polar_capture.dialects.openai_chat import fields
 from polar_capture.dialects.openai_chat.hints import read_hints
 from polar_capture.dialects.openai_chat.messages import Conversation
 from polar_capture.dialects.openai_chat.tools import read_tools
+from polar_capture.dialects.sampling import OPENAI, numbers, stop_strings
 from polar_capture.faults import invalid
-from polar_capture.lineage.minting import Minter
 
 MOST_CHOICES = 128
 MOST_TOP_LOGPROBS = 20
@@ -36,8 +34,6 @@ class Asked(msgspec.Struct):
     show_reasoning: bool = True
     legacy_functions: bool = False
     custom_tools: frozenset[str] = frozenset()
-    opened: tuple[Minter, str] | None = None
-    """The completion id already shown by an early stream chunk, and the minter that minted it."""
 
 
 def parse(wire: WireRequest, deployment: str | None) -> ParsedCall:
@@ -93,15 +89,8 @@ def _read_sampling(body: dict[str, Any]) -> Sampling:
     if limit is not None and limit < 1:
         raise invalid(f"Invalid '{param}': integer below minimum value. Expected a value >= 1, but got {limit}.", param)
     return Sampling(
-        temperature=number_or_none(body.get("temperature"), "temperature"),
-        top_p=number_or_none(body.get("top_p"), "top_p"),
-        top_k=integer_or_none(body.get("top_k"), "top_k"),
-        min_p=number_or_none(body.get("min_p"), "min_p"),
-        presence_penalty=number_or_none(body.get("presence_penalty"), "presence_penalty"),
-        frequency_penalty=number_or_none(body.get("frequency_penalty"), "frequency_penalty"),
-        repetition_penalty=number_or_none(body.get("repetition_penalty"), "repetition_penalty"),
-        seed=integer_or_none(body.get("seed"), "seed"),
-        stop=_read_stop(body.get("stop")),
+        **numbers(body, OPENAI),
+        stop=stop_strings(body.get("stop"), "stop"),
         max_tokens=limit,
         n=_within("n", integer_or_none(body.get("n"), "n"), 1, MOST_CHOICES) or 1,
         logit_bias=_read_bias(body.get("logit_bias")),
@@ -113,17 +102,6 @@ def _within(param: str, value: int | None, least: int, most: int) -> int | None:
     if value is not None and not least <= value <= most:
         raise invalid(f"Invalid '{param}': expected an integer from {least} to {most}, but got {value}.", param)
     return value
-
-
-def _read_stop(value: Any) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, list):
-        raise wrong_type(value, "stop", "a string or an array of strings")
-    # An empty stop string would match everywhere; the engine refuses it.
-    return [one for index, item in enumerate(value) if (one := text(item, f"stop[{index}]"))]
 
 
 def _read_bias(value: Any) -> dict[str, float] | None:

@@ -8,7 +8,7 @@ from polar_capture.dialects import sse
 from polar_capture.dialects.base import Event, ParsedCall, Reply, Stream
 from polar_capture.dialects.openai_chat.errors import error_object
 from polar_capture.dialects.openai_chat.logprobs import by_text, spread
-from polar_capture.dialects.openai_chat.reply import FINGERPRINT, ChatReply, Shown, completion_id
+from polar_capture.dialects.openai_chat.reply import FINGERPRINT, ChatReply, Shown
 from polar_capture.dialects.openai_chat.request import Asked
 from polar_capture.dialects.pieces import pieces
 from polar_capture.faults import Fault
@@ -25,7 +25,7 @@ class ChatStream(Stream):
         self._choices = call.chat.sampling.n
         self._head = msgspec.json.encode(
             {
-                "id": completion_id(call, minter),
+                "id": minter.once("chatcmpl-"),
                 "object": "chat.completion.chunk",
                 "created": minter.created,
                 "model": call.model_requested or model,

@@ -17,6 +17,7 @@ from polar_capture.dialects.base import (
     Socket,
     Stream,
     WireRequest,
+    refuse_aborted,
 )
 from polar_capture.dialects.codex_catalog import CodexCatalog
 from polar_capture.dialects.json_body import decode_object
@@ -35,7 +36,7 @@ from polar_capture.dialects.openai_responses.response import (
     usage_of,
 )
 from polar_capture.dialects.openai_responses.socket import ResponsesSocket
-from polar_capture.faults import CallError, Fault, FaultKind, invalid
+from polar_capture.faults import Fault, FaultKind, invalid
 from polar_capture.lineage.minting import Minter
 
 _ROOT = r"(?:/v1|/backend-api/codex|/openai/v1)?/responses"
@@ -92,8 +93,7 @@ class OpenAIResponses(Dialect):
     def reply(self, call: ParsedCall, completion: Completion, minter: Minter) -> ResponseReply:
         asked: Asked = call.extra
         choice = completion.choices[0]
-        if choice.finish_reason == "abort":
-            raise CallError(Fault(FaultKind.OVERLOADED, "The engine aborted the generation; try again."))
+        refuse_aborted(completion)
         identifier = response_id(asked, minter)
         usage = usage_of(completion.usage, completion)
         request_id = minter.id("req_")

@@ -13,7 +13,6 @@ from polar_capture.dialects.json_body import (
     array_or_empty,
     boolean_or_none,
     integer_or_none,
-    number_or_none,
     text,
     text_or_none,
 )
@@ -21,6 +20,7 @@ from polar_capture.dialects.openai_responses import compaction, fields
 from polar_capture.dialects.openai_responses.hints import read_hints
 from polar_capture.dialects.openai_responses.items import Item, as_items, read_items
 from polar_capture.dialects.openai_responses.tools import ToolBook, read_tool_choice
+from polar_capture.dialects.sampling import OPENAI, numbers, stop_strings
 from polar_capture.faults import invalid
 
 Form = Literal["response", "trigger", "endpoint"]
@@ -137,21 +137,12 @@ def _sampling(body: Mapping[str, Any], logprobs: bool) -> Sampling:
     limit = integer_or_none(body.get("max_output_tokens"), "max_output_tokens")
     if limit is not None and limit < 1:
         raise invalid(f"Invalid 'max_output_tokens': {limit} is below the minimum of 1.", "max_output_tokens")
-    stop = body.get("stop")
-    stops = [stop] if isinstance(stop, str) else array_or_empty(stop, "stop")
     alternatives = integer_or_none(body.get("top_logprobs"), "top_logprobs")
     if alternatives is not None and not 0 <= alternatives <= 20:
         raise invalid(f"Invalid 'top_logprobs': {alternatives} is not between 0 and 20.", "top_logprobs")
     return Sampling(
-        temperature=number_or_none(body.get("temperature"), "temperature"),
-        top_p=number_or_none(body.get("top_p"), "top_p"),
-        min_p=number_or_none(body.get("min_p"), "min_p"),
-        presence_penalty=number_or_none(body.get("presence_penalty"), "presence_penalty"),
-        frequency_penalty=number_or_none(body.get("frequency_penalty"), "frequency_penalty"),
-        repetition_penalty=number_or_none(body.get("repetition_penalty"), "repetition_penalty"),
-        top_k=integer_or_none(body.get("top_k"), "top_k"),
-        seed=integer_or_none(body.get("seed"), "seed"),
-        stop=[one for index, value in enumerate(stops) if (one := text(value, f"stop[{index}]"))],
+        **numbers(body, OPENAI),
+        stop=stop_strings(body.get("stop"), "stop"),
         max_tokens=limit,
         top_logprobs=(alternatives or 0) if logprobs else None,
     )
