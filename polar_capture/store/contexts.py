@@ -68,6 +68,12 @@ class RecentContexts:
         while self._bytes > self._max_bytes and len(self._contexts) > 1:
             self.drop(next(iter(self._contexts)))
 
+    def retire(self, call_id: str) -> None:
+        """Let this one go first: its child was packed, and few calls have two. So hundreds of sessions at once keep the
+        one context each that they need."""
+        if call_id in self._contexts:
+            self._contexts.move_to_end(call_id, last=False)
+
     def drop(self, call_id: str) -> None:
         gone = self._contexts.pop(call_id, None)
         if gone is not None:

@@ -64,6 +64,8 @@ class Packer:
         goes_on = parent is not None and own.request is not None and own.request.key is not own.request
         own.said = (*(parent.said if parent and goes_on else ()), own.message)
         self.contexts.put(record.id, own)
+        if record.parent_call_id is not None:
+            self.contexts.retire(record.parent_call_id)
         return row
 
     def _without_credentials(

@@ -28,6 +28,13 @@ _IN_URL = re.compile(
     rb'(://)[^/@\s"\\]+(?=@)|([?&](?i:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=)'
     rb'[^&#\s"\\]+'
 )
+_FIRST_LOOK = (
+    re.compile(_NAMED.pattern),
+    re.compile(rb'://[^/@\s"\\]+@'),
+    re.compile(rb'[?&](?:key|api[-_]?key|access[-_]?token|token|auth|sig|signature|password)=[^&#\s"\\]'),
+)
+"""What _NAMED and _IN_URL find, for text in lower case. Each begins with a character of its own, so that `re` skips to
+it: a quarter of the time, and this is done for each turn."""
 _USER = re.compile(r"(\w+://)[^/@\s]+@")
 _SHAPES = {
     "sk-": r"sk-(?:ant-|proj-|or-|svcacct-)?[A-Za-z0-9_-]{20,}",
@@ -56,8 +63,8 @@ def without_named(body: bytes, window: slice = slice(None)) -> bytes:
     """A JSON body with the string values of credential-named members replaced (`"api_key": "[redacted]"`), and what is
     secret in its URLs, where one of them is within `window`. The conversation itself (a tool's argument named
     `password`) stays: it was sampled on."""
-    seen = body[window]
-    if _NAMED.search(seen) is None and _IN_URL.search(seen) is None:
+    seen = body[window].lower()
+    if not any(pattern.search(seen) for pattern in _FIRST_LOOK):
         return body
     try:
         decoded = json.loads(body)

@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polar_capture import store
+from polar_capture.store import redaction
 from polar_capture.store.redaction import PATTERNS_VARIABLE, Patterns, clean_line, holds_credential, without_named
 from polar_capture.store.store import DatabaseError
 from tests.unit.store.build import call, chain, write
@@ -172,3 +175,29 @@ def test_a_wrong_pattern_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv(PATTERNS_VARIABLE, "(")
     with store.open(tmp_path / "polar.db") as captured, pytest.raises(DatabaseError, match="correct POLAR_REDACT"):
         captured.writer()
+
+
+PIECES = ['"api_key"', '"X-Some-Token"', '"Cookie"', ":", " ", '"', "hush", "\\"]
+PIECES += ["https://", "U", ":p@", "h/x", "?KEY=", "&sig="]
+    '"api_key"',
+    '"X-Some-Token"',
+    '"Cookie"',
+    ":",
+    " ",
+    '"',
+    "hush",
+    "\\",
+    "https://",
+    "U",
+    ":p@",
+    "h/x",
+    "?KEY=",
+    "&sig=",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_the_first_look_finds_whatever_the_patterns_find(pieces):
+    text = "".join(pieces).encode()
+    found = redaction._NAMED.search(text) or redaction._IN_URL.search(text)
+    assert any(pattern.search(text.lower()) for pattern in redaction._FIRST_LOOK) == bool(found)
