@@ -22,35 +22,25 @@ ADMISSIBLE = ["aborted", "late_call", "mixed_policy", "nested", "side", "undeliv
 @click.command()
 @options.places
 @options.as_json
-@click.option(
-    "--strategy",
-    type=click.Choice(["prefix_merging", "per_request"]),
-    default="prefix_merging",
-    show_default=True,
-    help="One sample a conversation path, or one a call.",
+@options.choice(
+    "--strategy", among=["prefix_merging", "per_request"], help="One sample a conversation path, or one a call."
 )
-@click.option(
+@options.choice(
     "--advantage",
-    type=click.Choice(["grpo", "dr-grpo", "rloo", "none"]),
-    default="grpo",
-    show_default=True,
+    among=["grpo", "dr-grpo", "rloo", "none"],
     help="(r − mean)/(std + 1e-4), r − mean, r − mean of the others, or none.",
 )
 @click.option("--session", metavar="ID", help="Build this session (and bring its group's advantages up to date).")
 @click.option("--group", metavar="ID", help="Build the sessions of this group.")
-@click.option(
+@options.choice(
     "--share",
     "sharing",
-    type=click.Choice(["full", "split", "tokens"]),
-    default="full",
-    show_default=True,
+    among=["full", "split", "tokens"],
     help="A session's advantage over its branches: each has all, an equal part, or a part by trained tokens.",
 )
-@click.option(
+@options.choice(
     "--credit",
-    type=click.Choice(["outcome", "last-turn", "discounted"]),
-    default="outcome",
-    show_default=True,
+    among=["outcome", "last-turn", "discounted"],
     help="Credit over turns: all the same, the last alone, or γ^(K−1−k) with --gamma.",
 )
 @click.option("--gamma", type=float, default=1.0, show_default=True, help="Discount of --credit discounted.")
@@ -67,19 +57,9 @@ ADMISSIBLE = ["aborted", "late_call", "mixed_policy", "nested", "side", "undeliv
     type=click.Choice(ADMISSIBLE),
     help="Train calls in spite of this reason; may be given several times.",
 )
-@click.option(
-    "--truncated",
-    type=click.Choice(["train", "mask"]),
-    default="train",
-    show_default=True,
-    help="Turns that were cut by their length.",
-)
-@click.option(
-    "--suspect",
-    type=click.Choice(["train", "mask"]),
-    default="train",
-    show_default=True,
-    help="Turns whose logprobs are all exactly 0 (speculative decoding).",
+@options.choice("--truncated", among=["train", "mask"], help="Turns that were cut by their length.")
+@options.choice(
+    "--suspect", among=["train", "mask"], help="Turns whose logprobs are all exactly 0 (speculative decoding)."
 )
 @click.option(
     "--max-staleness",

@@ -1,6 +1,6 @@
 """Options that several commands share, and the structs that they become."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,16 @@ def _apply(options: list[Callable[[F], F]], command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def choice(*names: str, among: Sequence[str], help: str) -> Callable[[F], F]:
+    """An option that takes one of some words, the first unless another is given."""
+    return click.option(*names, type=click.Choice(among), default=among[0], show_default=True, help=help)
+
+
+def number(*names: str, default: float, metavar: str | None = None, help: str) -> Callable[[F], F]:
+    """An option that takes a number of its default's type."""
+    return click.option(*names, type=type(default), default=default, show_default=True, metavar=metavar, help=help)
 
 
 def _database(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -94,61 +104,35 @@ def serving(port: int) -> Callable[[F], F]:
                 click.option(
                     "--gateway-port", type=int, metavar="P", help="Also listen as a base-URL endpoint (needs --key)."
                 ),
-                click.option(
-                    "--control-port",
-                    type=int,
-                    default=0,
-                    show_default=True,
-                    help="Port of the control host on loopback.",
-                ),
-                click.option(
-                    "--workers",
-                    type=int,
-                    default=1,
-                    show_default=True,
-                    metavar="N",
-                    help="Processes, each on its port.",
-                ),
-                click.option(
+                number("--control-port", default=0, help="Port of the control host on loopback."),
+                number("--workers", default=1, metavar="N", help="Processes, each on its port."),
+                choice(
                     "--egress",
-                    type=click.Choice(["tunnel", "block"]),
-                    default="tunnel",
-                    show_default=True,
+                    among=["tunnel", "block"],
                     help="What hosts other than providers get: a blind tunnel, or 403.",
                 ),
-                click.option(
+                choice(
                     "--continuation",
-                    type=click.Choice(["auto", "exact", "off"]),
-                    default="auto",
-                    show_default=True,
+                    among=["auto", "exact", "off"],
                     help="Sample each turn from the exact tokens of the one before.",
                 ),
-                click.option(
+                choice(
                     "--continuation-thinking",
-                    type=click.Choice(["keep", "template"]),
-                    default="keep",
-                    show_default=True,
+                    among=["keep", "template"],
                     help="Earlier thoughts: keep them in the context, or drop them where the template does.",
                 ),
                 click.option("--strict-sessions", is_flag=True, help="Refuse calls that name no session."),
                 click.option(
                     "--key", envvar="POLAR_KEY", metavar="K", help="Secret that sessions need.  [env: POLAR_KEY]"
                 ),
-                click.option(
+                number(
                     "--header-grace",
-                    type=float,
                     default=2.0,
-                    show_default=True,
                     metavar="S",
                     help="Seconds for which the HTTP status waits for the engine.",
                 ),
-                click.option(
-                    "--session-idle",
-                    type=float,
-                    default=3600.0,
-                    show_default=True,
-                    metavar="S",
-                    help="Seconds without a call that end a session.",
+                number(
+                    "--session-idle", default=3600.0, metavar="S", help="Seconds without a call that end a session."
                 ),
                 click.option(
                     "--spool",
@@ -165,11 +149,9 @@ def serving(port: int) -> Callable[[F], F]:
                     metavar="HOST",
                     help="Intercept this host too; may be given several times.",
                 ),
-                click.option(
+                choice(
                     "--codex-tools",
-                    type=click.Choice(["classic", "native"]),
-                    default="classic",
-                    show_default=True,
+                    among=["classic", "native"],
                     help="Codex's tools: each of its own, or one that takes JavaScript.",
                 ),
                 click.option(
@@ -184,11 +166,9 @@ def serving(port: int) -> Callable[[F], F]:
                     metavar="FILE",
                     help="Which calls are helpers, are trained on, go to another model.",
                 ),
-                click.option(
+                number(
                     "--overflow-limit",
-                    type=int,
                     default=8,
-                    show_default=True,
                     metavar="N",
                     help="Stop a session after N overflows of its context in a row; 0: never.",
                 ),
@@ -198,13 +178,7 @@ def serving(port: int) -> Callable[[F], F]:
                     metavar="TOKENS",
                     help="The window that the agent believes in: it is told usage in proportion, and compacts in time.",
                 ),
-                click.option(
-                    "--policy-version",
-                    type=int,
-                    default=0,
-                    show_default=True,
-                    help="Version of the weights now served.",
-                ),
+                number("--policy-version", default=0, help="Version of the weights now served."),
                 click.option("--policy-label", metavar="TEXT", help="What that version is called."),
             ],
             command,
