@@ -8,7 +8,7 @@ import numpy as np
 
 from polar_capture.chains import Link
 from polar_capture.chat import ChatRequest, Choice, Completion, MediaPart
-from polar_capture.continuation.planner import Plan
+from polar_capture.continuation.plans import Plan
 from polar_capture.continuation.reasons import Fork
 from polar_capture.dialects.base import Dialect, ParsedCall, WireRequest
 from polar_capture.faults import Fault

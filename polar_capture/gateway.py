@@ -16,6 +16,7 @@ from polar_capture.attribution import Attribution
 from polar_capture.breaker import OverflowBreaker
 from polar_capture.call import Call, Circumstances, Generation, RecordedRow
 from polar_capture.chat import ChatRequest
+from polar_capture.continuation import plans
 from polar_capture.continuation.planner import Planner, RenderingEngine
 from polar_capture.dialects.base import Dialect, HttpAnswer, ModelCard, ParsedCall, Reply, Route, WireRequest
 from polar_capture.engine.sampling import shaped
@@ -160,12 +161,7 @@ class Gateway:
             if not call.diverted:
                 call.plan = await self._planner.plan(call.session.id, call.chat, call.restored)
             call.policy = await self.policy.admit()
-            generation = await self._engine_of(call).generate(
-                call.chat,
-                prompt_ids=call.plan.prompt_ids if call.plan else None,
-                session=call.session.id,
-                deadline_grace=self.grace,
-            )
+            generation = await self._sample(call, call.chat)
             reply = self._compose(call, generation)
             if isinstance(reply, Fault):
                 await self._record(call, generation, reply)
@@ -279,6 +275,16 @@ class Gateway:
         if call.rule is None or not call.rule.diverts:
             return self.engine
         return self._other_engines[call.rule.upstream, call.rule.model]
+
+    async def _sample(self, call: Call, chat: ChatRequest) -> Generation:
+        async def generate(prompt_ids: list[int] | None) -> Generation:
+            engine, session = self._engine_of(call), call.session.id
+            return await engine.generate(chat, prompt_ids=prompt_ids, session=session, deadline_grace=self.grace)
+
+        if call.plan is None:
+            return await generate(None)
+        call.plan, generation = await plans.sampled(call.plan, generate)
+        return generation
 
     def _compose(self, call: Call, generation: Generation) -> Reply | Fault:
         self._breaker.answered(call.session.id)

@@ -6,5 +6,6 @@ trained on.
 
 reasons.py is the closed list of why a call starts from a plain render instead; asked.py and history.py tell whether a
 conversation goes on from a recorded call without an edit; tails.py derives the tail from renders of the engine; all
-four are pure. contexts.py keeps the tokens of recent calls, planner.py asks the engine. No tokenizer anywhere.
+four are pure, and so is thoughts.py, which tells what closes a thought that was cut. contexts.py keeps the tokens of
+recent calls, planner.py asks the engine, plans.py samples while the last renders prove a plan. No tokenizer anywhere.
 """

@@ -13,6 +13,7 @@ from polar_capture.continuation import tails, thoughts
 from polar_capture.continuation.asked import Asked, asked
 from polar_capture.continuation.contexts import Context, Contexts, ending_of, joined
 from polar_capture.continuation.history import Step, step
+from polar_capture.continuation.plans import Check, Plan
 from polar_capture.continuation.reasons import EXACT, OFF, ROOT, Fork
 from polar_capture.continuation.tails import Frame, Ids, Seam
 from polar_capture.continuation.thoughts import Closing
@@ -48,16 +49,6 @@ class Answered(Protocol):
     ids_refused: bool
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """How a call is to be sampled. `outcome` is the value of `calls.continuation`, if the engine does as planned;
-    `prompt_ids` what it is sent, None for a plain render; `plain` that render, where it was asked for."""
-
-    outcome: str
-    prompt_ids: list[int] | None = None
-    asked: Asked | None = None
-    plain: Ids | None = None
-
-
 class Planner:
     """Plans calls and remembers what they ended with. `read` brings back what only the store knows.
 
@@ -80,6 +71,7 @@ class Planner:
         self._contexts = contexts or Contexts()
         self._frames: dict[tuple[str, bool, bool, bytes], Frame] = {}
         self._closings: dict[tuple[str, bool, bytes], Closing] = {}
+        self._proved: set[tuple[str, bytes]] = set()
 
     async def plan(self, session: str, chat: ChatRequest, restored: Restored) -> Plan:
         """The plan of one call, given its restored and canonical conversation.
@@ -110,6 +102,8 @@ class Planner:
             log.debug("session %s: call %s is not continued: %s", session, found.parents[0], result)
             return Plan(result.stored, asked=now)
         prompt, plain = result
+        if callable(plain):
+            return Plan(EXACT, prompt.tolist(), now, check=plain)
         return Plan(EXACT, prompt.tolist(), now, plain)
 
     def settle(self, plan: Plan, generation: Answered) -> str:
@@ -149,8 +143,8 @@ class Planner:
 
     async def _continued(
         self, session: str, url: str, chat: ChatRequest, found: Step, before: Asked
-    ) -> tuple[Ids, Ids] | Fork:
-        """The prompt ids that continue the parent, and the plain render of the conversation."""
+    ) -> tuple[Ids, Check | Ids] | Fork:
+        """The prompt ids that continue the parent, and the plain render of the conversation or how it is proved."""
         refusal: Fork | None = None
         try:
             for call_id in found.parents:
@@ -178,33 +172,38 @@ class Planner:
 
     async def _spliced(
         self, session: str, url: str, chat: ChatRequest, found: Step, context: Context
-    ) -> tuple[Ids, Ids] | Fork:
+    ) -> tuple[Ids, Check | Ids] | Fork:
+        """The ids, and the plain render of the conversation; or how it is still to be proved that these are they."""
         answer, new = chat.messages[found.answer], chat.messages[found.answer + 1 :]
         before = _before(chat, found)
-        renders = [
-            self._render(session, _bare(chat, [*tails.asking(before), tails.ANSWERS[0], *new])),
-            self._render(session, _bare(chat, [*tails.asking(before), answer, *new])),
-            self._render(session, chat),
-        ]
-        if context.plain is None:
-            renders.append(self._render(session, _upto(chat, found.answer)))
-        known, (short, turn, full, *rest) = await asyncio.gather(
-            self._frame(session, url, chat, before, new[0].role), asyncio.gather(*renders)
+        key = (url, asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options)
+        later = key in self._proved and self._keep_thinking and not context.ending.thought
+        known, (short, turn), wholes = await asyncio.gather(
+            self._frame(session, url, chat, before, new[0].role),
+            asyncio.gather(
+                self._render(session, _bare(chat, [*tails.asking(before), tails.ANSWERS[0], *new])),
+                self._render(session, _bare(chat, [*tails.asking(before), answer, *new])),
+            ),
+            _nothing() if later else self._wholes(session, chat, found, context),
         )
         if isinstance(known, Fork):
             return known
-        joint = tails.seam(known, short, turn, full)
+        joint = tails.brief_seam(known, short, turn)
         if isinstance(joint, Fork):
-            self._frames.clear()  # another template may be served now
-            self._closings.clear()
-            return joint
-        plain = context.plain if context.plain is not None else rest[0]
-        if not tails.appended(known.opening, joint, plain, full):
-            refusal = await self._rewritten(session, chat, found, known, short)
-            if refusal is not None:
-                return refusal
-        elif not self._keep_thinking and await self._drops_thought(session, chat, found, joint):
-            return Fork.THINKING_STRIPPED
+            return self._unlearned(key, joint)
+
+        async def proved(wholes: tuple[Ids, Ids]) -> Ids | Fork:
+            refusal = await self._refusal(session, chat, found, known, joint, short, wholes)
+            if refusal is None:
+                self._proved.add(key)
+            return wholes[1] if refusal is None else self._unlearned(key, refusal)
+
+        async def check() -> Ids | Fork:
+            return await proved(await self._wholes(session, chat, found, context))
+
+        plain = check if wholes is None else await proved(wholes)
+        if isinstance(plain, Fork):
+            return plain
         mark: Ids | None = None
         if context.ending.thought:
             closed = await self._mark(session, url, chat, found, known, context, joint.after)
@@ -216,7 +215,44 @@ class Planner:
             return tail
         prompt = joined(context.ids, tail)
         window = self._engine.window
-        return Fork.WINDOW if window is not None and len(prompt) >= window else (prompt, full)
+        return Fork.WINDOW if window is not None and len(prompt) >= window else (prompt, plain)
+
+    async def _wholes(self, session: str, chat: ChatRequest, found: Step, context: Context) -> tuple[Ids, Ids]:
+        """The whole renders: the one that the parent was asked, and the one of now."""
+        if context.plain is not None:
+            return context.plain, await self._render(session, chat)
+        return await asyncio.gather(
+            self._render(session, _upto(chat, found.answer)),
+            self._render(session, chat),
+        )
+
+    async def _refusal(
+        self,
+        session: str,
+        chat: ChatRequest,
+        found: Step,
+        known: Frame,
+        joint: Seam,
+        short: Ids,
+        wholes: tuple[Ids, Ids],
+    ) -> Fork | None:
+        """Why the whole renders do not bear out what the short ones tell; None: they do."""
+        before, full = wholes
+        if not tails.ends(full, joined(joint.turn, joint.after)):
+            return Fork.TEMPLATE
+        if not tails.appended(known.opening, joint, before, full):
+            return await self._rewritten(session, chat, found, known, short)
+        if not self._keep_thinking and await self._drops_thought(session, chat, found, joint):
+            return Fork.THINKING_STRIPPED
+        return None
+
+    def _unlearned(self, key: tuple[str, bytes], refusal: Fork) -> Fork:
+        """The refusal, noted: the next call is proved before it is sampled, and learns the template anew."""
+        self._proved.discard(key)
+        if refusal is Fork.TEMPLATE:
+            self._frames.clear()  # another template may be served now
+            self._closings.clear()
+        return refusal
 
     async def _rewritten(self, session: str, chat: ChatRequest, found: Step, known: Frame, short: Ids) -> Fork | None:
         """Why a call is not continued whose plain render is not its parent's and more. None: all that the template
@@ -319,6 +355,10 @@ class Planner:
     async def _render(self, session: str, chat: ChatRequest, *, add_generation_prompt: bool = True) -> Ids:
         ids = await self._engine.render(chat, add_generation_prompt=add_generation_prompt, session=session)
         return np.array(ids, np.int32)
+
+
+async def _nothing() -> None:
+    """In the place of renders that can wait."""
 
 
 def _before(chat: ChatRequest, found: Step) -> str:

@@ -68,21 +68,28 @@ class Seam(msgspec.Struct, frozen=True):
     after: Ids
 
 
+def brief_seam(known: Frame, short: Ids, turn: Ids) -> Seam | Fork:
+    """What stands behind the last answer, by the first derivation and the short conversation alone: `seam` says what
+    the renders are, and what is still to be compared."""
+    if not (starts(short, known.answered) and starts(turn, known.lead)):
+        return Fork.TEMPLATE
+    after = short[len(known.answered) :]
+    rendered = turn[len(known.lead) :]
+    if len(after) == 0 or len(rendered) <= len(after) or not ends(rendered, after):
+        return Fork.TEMPLATE
+    return Seam(rendered[: len(rendered) - len(after)], after)
+
+
 def seam(known: Frame, short: Ids, turn: Ids, full: Ids) -> Seam | Fork:
     """What stands behind the last answer.
 
     `short` renders the fixed exchange with the new messages, `turn` what asks there with the real answer and the new
     messages, `full` the whole conversation; all with a generation prompt.
     """
-    if not (starts(short, known.answered) and starts(turn, known.lead)):
-        return Fork.TEMPLATE
-    after = short[len(known.answered) :]
-    rendered = turn[len(known.lead) :]
-    if len(after) == 0 or len(rendered) <= len(after):
-        return Fork.TEMPLATE
-    if not (ends(rendered, after) and ends(full, rendered)):
-        return Fork.TEMPLATE
-    return Seam(rendered[: len(rendered) - len(after)], after)
+    found = brief_seam(known, short, turn)
+    if isinstance(found, Fork):
+        return found
+    return found if ends(full, turn[len(known.lead) :]) else Fork.TEMPLATE
 
 
 def appended(opening: Ids, found: Seam, before: Ids, now: Ids) -> bool:

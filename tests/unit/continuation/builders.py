@@ -9,7 +9,8 @@ import numpy as np
 from polar_capture.chat import ChatRequest, Choice, Completion, Message, Tool, ToolCall, Usage
 from polar_capture.chat_normal import normalise
 from polar_capture.continuation.contexts import Context
-from polar_capture.continuation.planner import Plan, Planner
+from polar_capture.continuation.planner import Planner
+from polar_capture.continuation.plans import Plan, checked
 from polar_capture.continuation.reasons import ROOT
 from polar_capture.faults import CallError, Fault, FaultKind
 from polar_capture.lineage.turns import TurnBook
@@ -148,6 +149,11 @@ class Conversation:
         self.chat.messages.append(Message(role, text, tool_call_id=call_id))  # type: ignore[arg-type]
 
     async def plan(self) -> tuple[ChatRequest, Plan]:
+        """What is asked, and the plan with nothing left to prove."""
+        chat, plan = await self.planned()
+        return chat, await checked(plan)
+
+    async def planned(self) -> tuple[ChatRequest, Plan]:
         restored = self.turns.restore(self.chat.messages)
         chat = msgspec.structs.replace(self.chat, messages=normalise(restored.messages))
         return chat, await self.planner.plan("s", chat, restored)

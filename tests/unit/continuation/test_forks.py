@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from polar_capture.chat import Choice, Completion, MediaPart, Message, Usage
-from polar_capture.continuation.planner import Plan, Planner
+from polar_capture.continuation.planner import Planner
+from polar_capture.continuation.plans import Plan
 from polar_capture.continuation.reasons import EXACT, OFF, ROOT, Fork
 from polar_capture.faults import CallError, FaultKind
 from tests.unit.continuation.builders import (
