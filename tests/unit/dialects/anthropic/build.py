@@ -16,6 +16,10 @@ USER: dict[str, Any] = {"role": "user", "content": "hi"}
 LS: dict[str, Any] = {"name": "ls", "input_schema": {"type": "object", "properties": {"dir": {"type": "string"}}}}
 
 
+def text(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
 def raw(body: bytes, headers: dict[str, str] | None = None, path: str = PATH) -> ParsedCall:
     """The parsed call of a body as it came."""
     route = DIALECT.match("POST", path)
