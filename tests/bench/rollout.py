@@ -37,12 +37,15 @@ ADDED_LIMIT = 250.0
 OVERHEAD_LIMIT = 150.0
 """Milliseconds that a rollout may add to a sample before its first call and behind its last one, together."""
 
+TURNS = 16
+"""Prompts that grow out of each other, so that each call continues the one before, as an agent's do."""
+
 AGENT = Path(__file__).with_name("rollout_agent.py")
 
 
 @contextlib.contextmanager
 def double(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.double", "--port", "0", "--canned", f"{PROMPT_IDS},{SAMPLED}"]
+    command = [sys.executable, "-m", "tests.double", "--port", "0", "--canned", f"{PROMPT_IDS},{SAMPLED},{TURNS}"]
     process, line = started(command, "ready", folder / "double.log")
     try:
         yield json.loads(line[line.index("{") :])["url"]
@@ -94,6 +97,7 @@ async def at_once(console: Console, chosen: argparse.Namespace, folder: Path, up
         held = "held" if added < ADDED_LIMIT and not told.failures else "MISSED"
         name = f"proxy, {workers} worker" + ("s" if workers > 1 else "")
         table.add_row(name, *_cells(told), f"{added:.0f} ({held})", f"{cpu:.2f}")
+        console.print(f"{name}: p99 {told.percentile(0.99):.0f} ms, {added:.0f} ms added: {held}", highlight=False)
         for failure in told.failures[:3]:
             console.print(f"failed: {failure}", markup=False)
     console.print(table)

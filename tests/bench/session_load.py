@@ -55,7 +55,7 @@ class Sessions:
                     due = begin + self.every * (turn + number / self.count)
                     await asyncio.sleep(max(0.0, due - time.perf_counter()))
                     told.lateness.append((time.perf_counter() - due) * 1000)
-                    data = self._head + f"{number} {turn}".encode() + self._tail
+                    data = self._head + f"turn {turn}, session {number}".encode() + self._tail
                     headers = {"content-type": "application/json"}
                     try:
                         async with client.post(url, data=data, headers=headers, **way, **trust) as response:

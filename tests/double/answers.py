@@ -134,10 +134,18 @@ def completion(step: Step, body: dict[str, Any], prompt: list[int], options: Opt
     return answer
 
 
-def canned(prompt_tokens: int, sampled: int, options: Options) -> bytes:
-    """One answer, already serialised, for benchmarks: realistic ids, an English-like text, full-precision logprobs."""
+def canned(prompt_tokens: int, sampled: int, options: Options, turns: int = 1) -> list[bytes]:
+    """Answers, already serialised, for benchmarks: realistic ids, an English-like text, full-precision logprobs. The
+    prompt of each turn goes on from what the turn before sampled."""
     prompt = [(i * 7919) % 150_000 + 16 for i in range(prompt_tokens)]
     text = ("the quick brown fox jumps over the lazy dog " * (sampled // 8 + 1))[: max(0, 2 * (sampled - 1))]
-    step = Step(content=text, prompt_token_ids=prompt, logprobs=[-(i * 0.0137931 + 1e-4) % 3 - 3.0 for i in range(97)])
+    step = Step(content=text, logprobs=[-(i * 0.0137931 + 1e-4) % 3 - 3.0 for i in range(97)])
     body = {"return_token_ids": True, "logprobs": True}
-    return msgspec.json.encode(completion(step, body, prompt, msgspec.structs.replace(options, window=2**31), 1))
+    options = msgspec.structs.replace(options, window=2**31)
+    made = []
+    for turn in range(turns):
+        step.prompt_token_ids = prompt
+        answer = completion(step, body, prompt, options, 1)
+        made.append(msgspec.json.encode(answer))
+        prompt = [*prompt, *answer["choices"][0]["token_ids"], *((i * 31 + turn) % 150_000 + 16 for i in range(40))]
+    return made

@@ -103,6 +103,8 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     close_after_500: bool = True
     canned: tuple[int, int] | None = None
     """(prompt ids, sampled tokens): answer every chat request with one preserialised body, parse and log nothing."""
+    canned_turns: int = 1
+    """So many bodies instead, whose prompts grow out of each other, chosen by the "turn N," in the request."""
 
 
 Choose = Callable[[dict[str, Any], int], "Step | None"]

@@ -56,7 +56,17 @@ class Double:
         self._serial = 0
         self._rendered: dict[str, dict[str, Any]] = {}
         self._runner: web.AppRunner | None = None
-        self._canned = answers.canned(*self.options.canned, self.options) if self.options.canned else b""
+        self._canned = self._cans() if self.options.canned else []
+
+    def _cans(self) -> list[bytes]:
+        assert self.options.canned is not None
+        return answers.canned(*self.options.canned, self.options, self.options.canned_turns)
+
+    def _can(self, body: bytes) -> bytes:
+        """The answer of the turn that the request names by "turn N,", else the first."""
+        at = body.rfind(b"turn ") + len(b"turn ")
+        number = body[at : body.find(b",", at)]
+        return self._canned[int(number) % len(self._canned) if len(self._canned) > 1 and number.isdigit() else 0]
 
     @property
     def url(self) -> str:
@@ -99,8 +109,7 @@ class Double:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if self._canned and request.path == "/v1/chat/completions":
-            await request.read()
-            return web.Response(body=self._canned, content_type="application/json")
+            return web.Response(body=self._can(await request.read()), content_type="application/json")
         raw = await request.read()
         try:
             body = msgspec.json.decode(raw) if raw else None

@@ -242,3 +242,14 @@ def test_unknown_calls_are_named(captured):
             read("nowhere")
     with pytest.raises(ValueError, match="'answer' is no body: request, chat_request, message"):
         captured.body("nowhere", "answer")
+
+
+def test_a_parent_goes_first_so_that_many_sessions_keep_the_context_they_need():
+    context = Context(tokens=np.zeros(1000, np.int32))
+    recent = RecentContexts(max_bytes=3 * context.size())
+    for name in ("a-0", "b-0", "a-1"):
+        recent.put(name, context)
+    recent.retire("a-0")
+    recent.put("b-1", context)
+    assert [recent.get(name) is not None for name in ("a-0", "b-0", "a-1", "b-1")] == [False, True, True, True]
+    recent.retire("unknown")
