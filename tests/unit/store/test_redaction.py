@@ -179,21 +179,6 @@ def test_a_wrong_pattern_is_named(tmp_path, monkeypatch):
 
 PIECES = ['"api_key"', '"X-Some-Token"', '"Cookie"', ":", " ", '"', "hush", "\\"]
 PIECES += ["https://", "U", ":p@", "h/x", "?KEY=", "&sig="]
-    '"api_key"',
-    '"X-Some-Token"',
-    '"Cookie"',
-    ":",
-    " ",
-    '"',
-    "hush",
-    "\\",
-    "https://",
-    "U",
-    ":p@",
-    "h/x",
-    "?KEY=",
-    "&sig=",
-]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
