@@ -126,9 +126,14 @@ ROWS: tuple[Row, ...] = (
         sides=frozenset({"aux:helper"}),
         fill=Fill(calls=3, window=80_000),
         cases={
-            Case.RESUME: Ending(calls="main main main main", proof="first\nsecond\n", breaks=".+"),
-            Case.COMPACTION: Ending(calls="main( main)+", proof="first\n" * 3, breaks=".+"),
-            Case.OVERFLOW: Ending(calls="main( main!400)+", status=1, says="maximum context length"),
+            # A resumed process builds its first message anew (facts §5).
+            Case.RESUME: Ending(calls="main main main main", proof="first\nsecond\n", breaks="new_conversation"),
+            # Its sub-agent works in the background where the main agent is quicker.
+            Case.SUBAGENT: Ending(calls="main( main)? sub sub main", proof="sub\n"),
+            Case.COMPACTION: Ending(
+                calls="main( main){5}", proof="first\n" * 3, breaks="new_conversation new_conversation"
+            ),
+            Case.OVERFLOW: Ending(calls="main( main!400){3}", status=1, says="maximum context length"),
         },
     ),
     Row(
@@ -136,7 +141,7 @@ ROWS: tuple[Row, ...] = (
         fill=Fill(calls=6),
         cases={
             Case.SUBAGENT: _NO_SUBAGENTS,
-            Case.COMPACTION: Ending(calls="main( main)+", proof="first\n" * 6, breaks=".+"),
+            Case.COMPACTION: Ending(calls="main( main){8}", proof="first\n" * 6, breaks="compaction compaction"),
             # It says nothing and ends well: what `run` says is all there is.
             Case.OVERFLOW: Ending(calls="main main!400", says="the last turn failed: This model's maximum context"),
         },
@@ -168,7 +173,10 @@ ROWS: tuple[Row, ...] = (
         obeys_retry_after=True,
         fill=Fill(calls=5, characters=16_000),
         cases={
-            Case.COMPACTION: Ending(calls="main( main)+", proof="first\n" * 5, breaks=".+"),
+            # It sums up beside its next turns, and leaves that call where the run ends before.
+            Case.COMPACTION: Ending(
+                calls="main( main| main!aborted)+", proof="first\n" * 5, breaks="history_edited( compaction)?"
+            ),
             Case.OVERFLOW: Ending(calls="main( main!400)+", status=1, says=_STOPPED),
         },
     ),
@@ -206,7 +214,7 @@ ROWS: tuple[Row, ...] = (
         fill=Fill(calls=6),
         cases={
             Case.COMPACTION: Ending(
-                calls="main( main)+ main!400( main)+", proof="first\n" * 6, breaks="compaction history_edited"
+                calls="main( main){5} main!400( main){3}", proof="first\n" * 6, breaks="compaction history_edited"
             ),
             Case.OVERFLOW: Ending(calls="main( main!400| main)+", breaks="new_conversation.*", says=_STOPPED),
         },
