@@ -1,8 +1,9 @@
 """What exact continuation costs and saves: time to answer and prefix-cache hits of long sessions, with and without.
 
-    POLAR_ROLES_URL=http://127.0.0.1:8791 python -m tests.bench.continuation [--turns 30] [--sessions 2]
+    python -m tests.bench.continuation [--turns 30] [--sessions 2]
 
-A real vLLM with a template of Qwen3's kind (`tests/engine/templates/thinks.jinja`). Each session is a tool loop whose
+A real vLLM with a template of Qwen3's kind (`--chat-template tests/engine/templates/thinks.jinja`; POLAR_ROLES_URL names
+one that runs already). Each session is a tool loop whose
 results have some 900 tokens, with a new question at every sixth turn; its harness drops thoughts. Sessions with and
 without follow each other, so that a busy machine is busy for both. What is not in the generation is mostly the renders
 that tell the tail; without continuation the engine renders within it.
@@ -22,7 +23,7 @@ import requests
 from rich.console import Console
 from rich.table import Table
 
-from tests.engine.continuation_stage import BASH, URL, echoed, roles_engine, served_with
+from tests.engine.continuation_stage import BASH, TEMPLATES, URL, echoed, roles_engine
 from tests.proxying import Proxy, proxy
 
 MODES = ("off", "auto")
@@ -72,20 +73,19 @@ async def measure(engine_url: str, turns: int, sessions: int) -> None:
     asked, hits, size = dict.fromkeys(MODES, 0.0), dict.fromkeys(MODES, 0.0), dict.fromkeys(MODES, 0)
     beside: dict[str, list[float]] = {mode: [] for mode in MODES}
     outcomes: dict[str, Counter[str]] = {mode: Counter() for mode in MODES}
-    async with served_with(engine_url, "thinks") as url:
-        for number in range(sessions):
-            for mode in MODES:
-                async with proxy(url, continuation=mode) as running:
-                    before = await asyncio.to_thread(cache_counters, engine_url)
-                    talk = Session(running, f"{mode}-{number}", seed=2 * number + MODES.index(mode))
-                    times[mode] += [await talk.turn() for _ in range(turns)]
-                    after = await asyncio.to_thread(cache_counters, engine_url)
-                    asked[mode] += after[0] - before[0]
-                    hits[mode] += after[1] - before[1]
-                    for row in await running.calls(f"{mode}-{number}"):
-                        size[mode] = max(size[mode], row["prompt_tokens"])
-                        outcomes[mode][row["continuation"]] += 1
-                        beside[mode].append((row["finished_at"] - row["started_at"]) * 1000 - row["upstream_ms"])
+    for number in range(sessions):
+        for mode in MODES:
+            async with proxy(engine_url, continuation=mode) as running:
+                before = await asyncio.to_thread(cache_counters, engine_url)
+                talk = Session(running, f"{mode}-{number}", seed=2 * number + MODES.index(mode))
+                times[mode] += [await talk.turn() for _ in range(turns)]
+                after = await asyncio.to_thread(cache_counters, engine_url)
+                asked[mode] += after[0] - before[0]
+                hits[mode] += after[1] - before[1]
+                for row in await running.calls(f"{mode}-{number}"):
+                    size[mode] = max(size[mode], row["prompt_tokens"])
+                    outcomes[mode][row["continuation"]] += 1
+                    beside[mode].append((row["finished_at"] - row["started_at"]) * 1000 - row["upstream_ms"])
     table = Table(title=f"{sessions} sessions of {turns} turns")
     columns = (
         "continuation",
@@ -116,7 +116,7 @@ def main() -> None:
     options.add_argument("--turns", type=int, default=30)
     options.add_argument("--sessions", type=int, default=2)
     chosen = options.parse_args()
-    with roles_engine() as engine:
+    with roles_engine("--chat-template", str(TEMPLATES / "thinks.jinja")) as engine:
         asyncio.run(measure(engine.url, chosen.turns, chosen.sessions))
 
 

@@ -31,8 +31,9 @@ BASH = {
 
 
 @contextlib.contextmanager
-def roles_engine() -> Iterator[Running]:
-    """A vLLM that takes the template from the request; POLAR_ROLES_URL names one that runs already."""
+def roles_engine(*flags: str) -> Iterator[Running]:
+    """A vLLM that takes the template from the request; POLAR_ROLES_URL names one that runs already. `flags` are vLLM's,
+    beside."""
     url = os.environ.get("POLAR_ROLES_URL")
     if url:
         yield Running(url, "roles")
@@ -42,7 +43,7 @@ def roles_engine() -> Iterator[Running]:
         subprocess.run([PYTHON, HERE / "roles_model.py", driver_model(), model], check=True)
     inherited = os.environ.pop("POLAR_ENGINE_URL", None)
     try:
-        with engine(model=model, name="roles", flags=["--trust-request-chat-template"]) as running:
+        with engine(model=model, name="roles", flags=["--trust-request-chat-template", *flags]) as running:
             yield running
     finally:
         if inherited is not None:
