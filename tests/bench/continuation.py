@@ -2,9 +2,9 @@
 
     python -m tests.bench.continuation [--turns 30] [--sessions 2]
 
-A real vLLM with a template of Qwen3's kind (`--chat-template tests/engine/templates/thinks.jinja`; POLAR_ROLES_URL names
-one that runs already). Each session is a tool loop whose
-results have some 900 tokens, with a new question at every sixth turn; its harness drops thoughts. Sessions with and
+A real vLLM with `--chat-template tests/engine/templates/thinks.jinja`, of Qwen3's kind (POLAR_ROLES_URL names one that
+runs already). Each session is a tool loop whose results have some 900 tokens, with a new question at every sixth turn;
+its harness drops thoughts. Sessions with and
 without follow each other, so that a busy machine is busy for both. What is not in the generation is mostly the renders
 that tell the tail; without continuation the engine renders within it.
 """
