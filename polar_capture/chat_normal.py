@@ -5,6 +5,7 @@ Rules, each prefix-safe (what stands before an assistant message never depends o
   * the system messages at the front become one;
   * a later system message becomes a user message in a fixed wrapper, where it stands: hoisting it would rewrite the
     prefix, and strict chat templates refuse a late system role;
+  * the results of a turn's tool calls follow it at once, and what stood between comes behind them;
   * neighbours of one role become one message, since strict templates demand alternation (tool messages excepted);
   * text-only content is always a string.
 """
@@ -22,7 +23,7 @@ def normalise(messages: list[Message]) -> list[Message]:
     """The canonical form of a conversation. Pure; the input is not changed."""
     out: list[Message] = []
     leading = True
-    for message in messages:
+    for message in _results_first(messages):
         leading = leading and message.role == "system"
         if message.role == "system" and not leading:
             message = Message(role="user", content=_wrapped(message.content))
@@ -33,6 +34,26 @@ def normalise(messages: list[Message]) -> list[Message]:
         else:
             out.append(message)
     return out
+
+
+def _results_first(messages: list[Message]) -> list[Message]:
+    """Nothing stands between the calls of a turn and their results: a user's word in there, which clients send before
+    a slow tool has ended, breaks every template. A result behind the next turn stays where it is."""
+    out: list[Message] = []
+    waiting: list[Message] = []
+    calling = False
+    for message in messages:
+        if message.role == "assistant":
+            goes_on = not waiting and bool(out) and out[-1].role == "assistant"
+            calling = bool(message.tool_calls) or (calling and goes_on)
+            out += waiting
+            waiting = []
+            out.append(message)
+        elif calling and message.role != "tool":
+            waiting.append(message)
+        else:
+            out.append(message)
+    return out + waiting
 
 
 def text_of(content: Content) -> str:

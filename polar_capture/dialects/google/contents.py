@@ -152,15 +152,16 @@ class Conversation:
         if "text" in part:
             return [TextPart(text(part["text"], f"{param}.text"))]
         if "inlineData" in part:
-            carried = media_part(named(part["inlineData"], f"{param}.inlineData"), f"{param}.inlineData")
+            data = named(part["inlineData"], f"{param}.inlineData")
+            carried = media_part(data, f"{param}.inlineData")
             if carried is None:
                 self.unmapped.append(f"$.{param}.inlineData")
-                return [TextPart("[inlineData omitted]")]
+                return [_omitted("inlineData", data)]
             return [carried]
         misplaced = [name for name in ("functionCall", "functionResponse") if name in part]
         self.unmapped += [f"$.{param}.{name}" for name in misplaced]
         kinds = misplaced + [name for name in part if name not in _CARRIED]
-        return [TextPart(f"[{kinds[0][:40]} omitted]")] if kinds else []
+        return [_omitted(kinds[0][:40], part[kinds[0]])] if kinds else []
 
     def _plain(self, parts: list[Any], param: str) -> str:
         said: list[Part] = []
@@ -173,6 +174,12 @@ class Conversation:
                     said.append(one)
         joined = _joined(said)
         return joined if isinstance(joined, str) else ""
+
+
+def _omitted(kind: str, data: Any) -> TextPart:
+    """What stands for a part that the engine can't have: the model is told what it does not see."""
+    mime = (data.get("mimeType") or data.get("mime_type")) if isinstance(data, dict) else None
+    return TextPart(f"[{kind} {mime[:80]} omitted]" if isinstance(mime, str) and mime else f"[{kind} omitted]")
 
 
 def _listed(value: Any, param: str) -> list[Any]:

@@ -113,9 +113,7 @@ class Conversation:
             media = part.get(kind)
             return MediaPart(kind, {"url": media} if isinstance(media, str) else an_object(media, f"{param}.{kind}"))
         self.unmapped.append(f"$.{param}")
-        file = part.get("file")
-        name = file.get("filename") if isinstance(file, dict) else None
-        return TextPart(f"[{kind[:40]} omitted: {name}]" if isinstance(name, str) else f"[{kind[:40]} omitted]")
+        return TextPart(f"[{kind[:40]} omitted{_described(part.get('file'))}]")
 
     def _tool_call(self, call: dict[str, Any], param: str) -> ToolCall:
         if call.get("id") is None:
@@ -161,6 +159,16 @@ def _arguments(value: Any, param: str) -> str:
     if not isinstance(value, str):
         raise invalid(f"Invalid type for '{param}': expected a string, but got {kind_of(value)} instead.", param)
     return value
+
+
+def _described(file: Any) -> str:
+    """What is known of a file that the engine can't have: its name and its type."""
+    if not isinstance(file, dict):
+        return ""
+    data = file.get("file_data")
+    media = data[5:].partition(";")[0][:80] if isinstance(data, str) and data.startswith("data:") else None
+    known = [one for one in (file.get("filename"), media) if isinstance(one, str) and one]
+    return f": {', '.join(known)}" if known else ""
 
 
 def _reasoning(item: dict[str, Any], param: str) -> str | None:

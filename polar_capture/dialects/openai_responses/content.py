@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import contextlib
 from typing import Any
 
 from polar_capture.chat import Content, MediaPart, Part, TextPart
@@ -98,10 +99,9 @@ def _file(part: dict[str, Any], param: str, omitted: list[str]) -> Part:
     if isinstance(data, str) and data.startswith("data:") and ";base64," in data:
         media, _, encoded = data[5:].partition(";base64,")
         if media.startswith(_TEXT_FILES):
-            try:
+            with contextlib.suppress(binascii.Error, UnicodeDecodeError):
                 return TextPart(f'<file name="{name}">\n{base64.b64decode(encoded).decode()}\n</file>')
-            except (binascii.Error, UnicodeDecodeError):
-                return _omit(f"file {name}", param, omitted)
+        name = f"{name} ({media[:80]})"
     return _omit(f"file {name}", param, omitted)
 
 

@@ -53,6 +53,29 @@ def test_tool_results_never_merge():
     assert roles(out) == ["user", "assistant", "tool", "tool", "user"]
 
 
+def test_o_req_anthropic_03_nothing_stands_between_calls_and_their_results():
+    calls = [ToolCall("1", "f", "{}"), ToolCall("2", "f", "{}")]
+    history = [Message("user", "go"), Message("assistant", tool_calls=calls)]
+    results = [Message("tool", "a", tool_call_id="1"), Message("tool", "b", tool_call_id="2")]
+    for told in (
+        [Message("user", "wait"), *results, Message("user", "and")],
+        [results[0], Message("user", "wait"), results[1], Message("user", "and")],
+        [*results, Message("user", "wait"), Message("user", "and")],
+    ):
+        out = normalise([*history, *told])
+        assert [(m.role, m.content) for m in out[2:]] == [("tool", "a"), ("tool", "b"), ("user", "wait\n\nand")]
+    out = normalise([*history, Message("system", "S"), *results])
+    assert roles(out) == ["user", "assistant", "tool", "tool", "user"]
+
+
+def test_a_result_behind_the_next_turn_moves_nothing():
+    call = Message("assistant", tool_calls=[ToolCall("1", "f", "{}")])
+    late = [Message("user", "wait"), Message("assistant", "ok"), Message("tool", "a", tool_call_id="1")]
+    assert normalise([Message("user", "go"), call, *late])[2:4] == normalise(late)[:2]
+    split = [call, Message("assistant", "said"), Message("user", "wait"), Message("tool", "a", tool_call_id="1")]
+    assert roles(normalise([Message("user", "go"), *split])) == ["user", "assistant", "tool", "user"]
+
+
 def test_o_capture_11_text_has_one_form_whatever_the_client_sent():
     assert normalise([Message("user", [TextPart("hi")])]) == normalise([Message("user", "hi")])
     history = [Message("user", "one"), Message("assistant", "two")]

@@ -150,8 +150,12 @@ def test_inline_text_is_text() -> None:
 @pytest.mark.parametrize(
     ("part", "said", "path"),
     [
-        ({"fileData": {"fileUri": "gs://x", "mimeType": "image/png"}}, "[fileData omitted]", "fileData"),
-        ({"inlineData": {"mimeType": "application/pdf", "data": "AA"}}, "[inlineData omitted]", "inlineData"),
+        ({"fileData": {"fileUri": "gs://x", "mimeType": "image/png"}}, "[fileData image/png omitted]", "fileData"),
+        (
+            {"inlineData": {"mimeType": "application/pdf", "data": "AA"}},
+            "[inlineData application/pdf omitted]",
+            "inlineData",
+        ),
         ({"executableCode": {"code": "1"}}, "[executableCode omitted]", "executableCode"),
         ({"brandNew": {}}, "[brandNew omitted]", "brandNew"),
         ({"functionCall": {"name": "ls"}}, "[functionCall omitted]", "functionCall"),

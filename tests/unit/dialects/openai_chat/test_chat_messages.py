@@ -83,6 +83,12 @@ def test_an_unknown_part_is_said_to_be_left_out() -> None:
     call = ask(messages=[{"role": "user", "content": content}])
     assert call.chat.messages[0].content == "[file omitted: a.pdf]\nsum it up"
     assert call.unmapped == ["$.messages[0].content[0]"]
+    content[0]["file"]["file_data"] = "data:application/pdf;base64,AA=="
+    assert (
+        ask(messages=[{"role": "user", "content": content}])
+        .chat.messages[0]
+        .content.startswith("[file omitted: a.pdf, application/pdf]")
+    )
 
 
 @pytest.mark.parametrize("names", [["reasoning_content"], ["reasoning"], ["reasoning_content", "reasoning"]])

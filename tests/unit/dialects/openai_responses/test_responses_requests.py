@@ -172,7 +172,7 @@ def test_files_are_text_where_they_hold_text_else_omitted_and_reported() -> None
     seen = ask(input=[{"role": "user", "content": [text_file, other, stored]}])
     (message,) = normalise(seen.chat.messages)
     assert "KITE" in str(message.content)
-    assert "[file a.pdf omitted]" in str(message.content)
+    assert "[file a.pdf (application/pdf) omitted]" in str(message.content)
     assert seen.unmapped == ["$.input[0].content[1]", "$.input[0].content[2]"]
 
 
