@@ -50,7 +50,8 @@ def check_chains(ran: Ran) -> None:
         assert len(apart) <= len(ran.breaks), f"{name}: {apart} {ran.breaks}"
         assert turns[0]["agent"] == "main" or name.startswith("sub:")
     trained = [tuple(turn["prompt_ids"]) for turn in ran.turns if turn["trainable"]]
-    assert len(set(trained)) == len(trained)
+    # Who sums up the same again and again is told as such: `build` trains one of them.
+    assert len(trained) - len(set(trained)) <= ran.breaks.count("retry")
     assert len([name for name in ran.agents if name.startswith("sub:")]) <= 1
 
 

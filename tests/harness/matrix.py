@@ -152,6 +152,8 @@ ROWS: tuple[Row, ...] = (
         fill=Fill(calls=6),
         cases={
             Case.RESUME: Ending(calls="main main main main", proof="first\nsecond\n", breaks=".+"),
+            # A sub-agent that ends without its tool for that is asked once more.
+            Case.SUBAGENT: Ending(calls="main sub sub( sub)? main", proof="sub\n"),
             # It sums up between user turns only, by its own estimate of a window of a million tokens.
             Case.COMPACTION: Ending(
                 calls="main( main)+ main!400", status=1, proof="first\n" * 5, says="maximum context length"
@@ -164,8 +166,13 @@ ROWS: tuple[Row, ...] = (
         sides=frozenset({"aux:title"}),
         fill=Fill(calls=5),
         cases={
-            Case.COMPACTION: Ending(calls="main( main)+", proof="first\n" * 5, breaks=".+"),
-            Case.OVERFLOW: Ending(calls="main( main!400 main)+( main!400)+", status=1, breaks=".*", says=_STOPPED),
+            Case.COMPACTION: Ending(calls="main( main){8}", proof="first\n" * 5, breaks="compaction compaction"),
+            Case.OVERFLOW: Ending(
+                calls="main( main!400 main)+( main!400)+",
+                status=1,
+                breaks="new_conversation new_conversation( retry)+",
+                says=_STOPPED,
+            ),
         },
     ),
     Row(
