@@ -22,9 +22,9 @@ class Fork(enum.StrEnum):
     PARENT_NOT_KEPT = "parent_not_kept"  # the turn's tokens are not at hand (several choices, no ids, not in the store)
     SYSTEM_CHANGED = "system_changed"
     TOOLS_CHANGED = "tools_changed"
-    OPTIONS_CHANGED = "options_changed"  # thinking or effort was switched
+    OPTIONS_CHANGED = "options_changed"  # thinking or effort was switched, and the render with it
     HISTORY_EDITED = "history_edited"  # a message before the last turn is another one than the turn was sampled for
-    CUT_THOUGHT = "cut_thought"  # the turn was cut inside its thought, which the template would close
+    CUT_THOUGHT = "cut_thought"  # the turn was cut inside its thought, and what closes it can't be told
     STOP_STRING = "stop_string"  # the turn's tokens hold a stop string that its text does not
     END_OF_TURN = "end_of_turn"  # the turn ended with another token than the template goes on with
     THINKING_STRIPPED = "thinking_stripped"  # the template drops an earlier thought, and is to have its way
@@ -32,7 +32,7 @@ class Fork(enum.StrEnum):
     TEMPLATE = "template"  # the derivations of the tail disagree
     WINDOW = "window"  # the ids would fill the window
     RENDER_FAILED = "render_failed"  # the engine could not be asked for its renders
-    REFUSED = "refused"  # the engine answered 400 to the ids
+    REFUSED = "refused"  # the engine refused the ids, or its way for them can't carry the call
     ECHO_DIFFERS = "echo_differs"  # the engine reports other prompt ids than were sent
 
     @property
