@@ -109,8 +109,8 @@ def _blocks(message: Message, *, cut: bool, minter: Minter) -> list[Block]:
     blocks: list[Block] = []
     if message.reasoning:
         blocks.append(ThinkingBlock(_sound(message.reasoning), minter.opaque("thinking-0")))
-    if message.content:
-        text = message.content if isinstance(message.content, str) else ""
+    text = message.content if isinstance(message.content, str) else ""
+    if text.strip() or (text and not message.tool_calls):  # blanks before a call are no block, as at Anthropic
         blocks.append(TextBlock(_sound(text)))
     for call in message.tool_calls:
         arguments = object_json(call.arguments)

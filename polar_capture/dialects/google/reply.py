@@ -74,7 +74,7 @@ class GoogleReply(Reply):
         if message.reasoning and self._asked.show_thoughts:
             parts.append({"text": message.reasoning, "thought": True})
         said = text_of(message.content)
-        if said or not message.tool_calls:
+        if said.strip() or not message.tool_calls:
             parts.append({"text": said})
         calls = [_call_part(call, minter) for call in message.tool_calls]
         parts += calls

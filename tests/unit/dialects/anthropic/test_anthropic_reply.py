@@ -59,6 +59,11 @@ def test_o_resp_anthropic_01_text_then_a_call_whose_arguments_come_in_one_piece(
     assert starts[1]["content_block"]["input"] == {}
 
 
+def test_o_resp_responses_05_blanks_before_a_call_are_no_block_here_either():
+    assert blocks(both(completion("\n\n", calls=[("ls", "{}")], finish="tool_calls"))) == [("ls", {})]
+    assert blocks(both(completion("\n\n"))) == ["\n\n"]
+
+
 def test_o_resp_anthropic_02_blocks_are_sequential_and_of_one_kind_each():
     given = completion("Ok.", "Let me see.", [("ls", "{}")], finish="tool_calls")
     message = both(given, thinking={"type": "enabled", "budget_tokens": 1024})

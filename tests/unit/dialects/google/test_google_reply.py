@@ -61,6 +61,12 @@ def test_o_resp_google_01_one_finish_and_stable_ids() -> None:
     assert "".join(part["text"] for part in parts_of(got)) == text
 
 
+def test_o_resp_responses_05_blanks_before_a_call_are_no_part_here_either() -> None:
+    given = completion(choice("\n\n", calls=[("ls", "{}")], finish="tool_calls"))
+    for objects in (chunks(streamed(streaming(), given)), [answer(ask(), given)]):
+        assert ["functionCall" in part for part in parts_of(objects)] == [True]
+
+
 def test_o_resp_google_02_calls_are_whole_parts_with_objects() -> None:
     given = completion(choice("Go", calls=[("ls", '{"dir":"a"}'), ("ls", "")], finish="tool_calls"))
     for objects in (chunks(streamed(streaming(), given)), [answer(ask(), given)]):
