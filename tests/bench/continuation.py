@@ -5,7 +5,7 @@
 A real vLLM with `--chat-template tests/engine/templates/thinks.jinja`, of Qwen3's kind (POLAR_ROLES_URL names one that
 runs already). Each session is a tool loop whose results have some 900 tokens, with a new question at every sixth turn;
 its harness drops thoughts. Sessions with and
-without follow each other, so that a busy machine is busy for both. What is not in the generation is mostly the renders
+without follow each other, so that a busy machine is busy for both. What is beside the generation is mostly the renders
 that tell the tail; without continuation the engine renders within it.
 """
 
@@ -101,6 +101,7 @@ async def measure(engine_url: str, turns: int, sessions: int) -> None:
         ordered = sorted(times[mode])
         table.add_row(
             mode,
+            f"{statistics.mean(ordered) * 1000:.0f}",
             f"{statistics.median(ordered) * 1000:.0f}",
             f"{ordered[int(len(ordered) * 0.9)] * 1000:.0f}",
             f"{statistics.median(beside[mode]):.0f}",
