@@ -29,7 +29,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return Endpoint(address, self.bundle, session, key)
 
     def control(self, session: str) -> ControlClient:
-        """The control host of the worker that serves this session, reached through it: that one must know its end."""
+        """The control host: of our own proxy by its port (what one worker is told, all know); of another one through
+        the worker that serves this session."""
+        if self.process is not None:
+            return ControlClient(self.process.ready.control, self.token)
         return ControlClient(PROXIED, self.token, proxy=self.endpoint(session).url)
 
     @property

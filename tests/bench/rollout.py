@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -20,11 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from polar_capture import ready, rollouts, store
+from polar_capture.config import ServeConfig
 from polar_capture.home import Home
 from polar_capture.rollout.agents import Spec
 from polar_capture.rollout.progress import Board, Slot, Stage
@@ -37,6 +40,8 @@ ADDED_LIMIT = 250.0
 OVERHEAD_LIMIT = 150.0
 """Milliseconds that a rollout may add to a sample before its first call and behind its last one, together."""
 
+RAMP = 4
+"""Rounds within which the sessions begin."""
 TURNS = 16
 """Prompts that grow out of each other, so that each call continues the one before, as an agent's do."""
 
@@ -83,13 +88,13 @@ async def at_once(console: Console, chosen: argparse.Namespace, folder: Path, up
     columns = ("path", "calls", "failed", "p50 ms", "p95 ms", "p99 ms", "max ms", "added p99 ms", "CPU ms/call")
     for column in columns:
         table.add_column(column, justify="right")
-    load = Sessions(chosen.sessions, chosen.every, with_turn(messages_body(200_000)))
+    load = Sessions(chosen.sessions, chosen.every, RAMP * chosen.every, with_turn(messages_body(200_000)))
     direct = await load.run(f"{upstream}/v1/chat/completions", chosen.seconds)
     table.add_row("direct", *_cells(direct), "", "")
     for workers in chosen.workers:
         with proxy(folder, upstream, workers) as running:
             ways = running.workers or [running.proxy]
-            await Sessions(8, 1.0, with_turn(messages_body(2_000))).run(MESSAGES, 2.0, ways, running.ca)
+            await Sessions(8, 1.0, 1.0, with_turn(messages_body(2_000))).run(MESSAGES, 2.0, ways, running.ca)
             before = sum(map(cpu_seconds, processes(running.pid)))
             told = await load.run(MESSAGES, chosen.seconds, ways, running.ca)
             cpu = (sum(map(cpu_seconds, processes(running.pid))) - before) / len(told.latencies) * 1000
@@ -126,8 +131,9 @@ def alone(folder: Path, upstream: str, evaluator: str, times: int) -> tuple[floa
     before, behind, judged = [], [], []
     for number in range(times):
         said = folder / f"alone-{number}.json"
+        environment = {**os.environ, "SSL_CERT_FILE": certifi.where()}
         begun = time.time()
-        subprocess.run([sys.executable, str(AGENT), upstream, str(said)], check=True)
+        subprocess.run([sys.executable, str(AGENT), upstream, str(said)], env=environment, check=True)
         ended = time.time()
         told = json.loads(said.read_text())
         before.append(told["asks"] - begun)
@@ -144,17 +150,16 @@ async def overhead(console: Console, chosen: argparse.Namespace, folder: Path, u
     table = Table(title=f"what a rollout adds to each of {chosen.samples} samples, ms (median, p95)")
     for column in ("parallel", "start → first call", "last answer → reward", "together", "sample in all"):
         table.add_column(column, justify="right")
-    with proxy(folder, upstream, 1) as running:
-        for parallel in (1, 4):
-            first, last, whole = await _rollout(folder, running, evaluator, chosen.samples, parallel)
-            added = [(value - own[0]) * 1000 for value in first]
-            behind = [(value - own[1] - own[2]) * 1000 for value in last]
-            both = [a + b for a, b in zip(added, behind, strict=True)]
-            middle = statistics.median(both)
-            held = "" if parallel > 1 else " (held)" if middle <= OVERHEAD_LIMIT else " (MISSED)"
-            row = [f"{statistics.median(x):.0f}, {percentile(x, 0.95):.0f}" for x in (added, behind, both)]
-            row.append(f"{statistics.median(whole) * 1000:.0f}")
-            table.add_row(str(parallel), *row[:2], row[2] + held, row[3])
+    for parallel in (1, 4):
+        first, last, whole = await _rollout(folder, upstream, evaluator, chosen.samples, parallel)
+        added = [(value - own[0]) * 1000 for value in first]
+        behind = [(value - own[1] - own[2]) * 1000 for value in last]
+        both = [a + b for a, b in zip(added, behind, strict=True)]
+        middle = statistics.median(both)
+        held = "" if parallel > 1 else " (held)" if middle <= OVERHEAD_LIMIT else " (MISSED)"
+        row = [f"{statistics.median(x):.0f}, {percentile(x, 0.95):.0f}" for x in (added, behind, both)]
+        row.append(f"{statistics.median(whole) * 1000:.0f}")
+        table.add_row(str(parallel), *row[:2], row[2] + held, row[3])
     console.print(table)
     console.print(
         f"left out as their own: agent {own[0] * 1000:.0f} ms before and {own[1] * 1000:.0f} ms behind its calls, "
@@ -163,21 +168,26 @@ async def overhead(console: Console, chosen: argparse.Namespace, folder: Path, u
 
 
 async def _rollout(
-    folder: Path, running: ready.Ready, evaluator: str, samples: int, parallel: int
+    folder: Path, upstream: str, evaluator: str, samples: int, parallel: int
 ) -> tuple[list[float], list[float], list[float]]:
     """Seconds of each sample: start → first call, last answer → reward, and in all."""
     said = folder / f"said-{parallel}"
     said.mkdir()
     task = {"id": "t", "prompt": str(said), "evaluator": evaluator}
+    home, db = Home(folder / f"home-{parallel}"), f"sqlite:///{folder}/rollout-{parallel}.db"
+    home.make_ca()
+    serve = ServeConfig(
+        upstreams=(upstream,), home=home.path, db=db, port=0, control_token=home.control_token(), egress="block"
+    )
     plan = Plan(
         name=f"bench-{parallel}",
         tasks=rollouts.read_tasks([task]),
         agent=Spec(command=(sys.executable, str(AGENT), "proxy", "{prompt}")),
         samples=samples,
         parallel=parallel,
-        db=f"sqlite:///{running.db}" if "://" not in running.db else running.db,
-        home=Home(folder / "home"),
-        proxy=running.proxy,
+        db=db,
+        home=home,
+        serve=serve,
         workdir=folder / "work",
     )
     watch = Watch(plan.tasks, samples)

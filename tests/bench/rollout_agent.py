@@ -18,11 +18,11 @@ def main() -> None:
     way, said = sys.argv[1:]
     headers = {"content-type": "application/json", "authorization": "Bearer x"}
     body = {"model": "m", "messages": [{"role": "user", "content": "begin"}]}
+    trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])  # as any agent loads its own roots
     asks = time.time()
     if way == "proxy":
         proxy = urlsplit(os.environ["HTTPS_PROXY"])
         said = os.path.join(said, f"{proxy.username}.json")
-        trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
         connection = http.client.HTTPSConnection(str(proxy.hostname), proxy.port, context=trust, timeout=60)
         user = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
         connection.set_tunnel("api.openai.com", 443, {"Proxy-Authorization": f"Basic {user}"})

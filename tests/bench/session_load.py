@@ -32,10 +32,11 @@ def percentile(values: list[float], share: float) -> float:
 
 
 class Sessions:
-    """`count` sessions with a call each `every` seconds, spread evenly over that time."""
+    """`count` sessions with a call each `every` seconds. They begin one after the other within `ramp` seconds, a
+    multiple of `every`, so that their calls are spread evenly; all calls count, those that open a connection too."""
 
-    def __init__(self, count: int, every: float, body: bytes) -> None:
-        self.count, self.every = count, every
+    def __init__(self, count: int, every: float, ramp: float, body: bytes) -> None:
+        self.count, self.every, self.ramp = count, every, ramp
         # The last user message is another in each call, as in a conversation; the rest is made once.
         self._head, self._tail = body.split(b"TURN")
 
@@ -52,7 +53,7 @@ class Sessions:
             async def session(number: int) -> None:
                 way = {"proxy": _named(proxies[number % len(proxies)], number)} if proxies else {}
                 for turn in range(turns):
-                    due = begin + self.every * (turn + number / self.count)
+                    due = begin + self.ramp * number / self.count + self.every * turn
                     await asyncio.sleep(max(0.0, due - time.perf_counter()))
                     told.lateness.append((time.perf_counter() - due) * 1000)
                     data = self._head + f"turn {turn}, session {number}".encode() + self._tail
