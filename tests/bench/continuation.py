@@ -87,14 +87,7 @@ async def measure(engine_url: str, turns: int, sessions: int) -> None:
                     outcomes[mode][row["continuation"]] += 1
                     beside[mode].append((row["finished_at"] - row["started_at"]) * 1000 - row["upstream_ms"])
     table = Table(title=f"{sessions} sessions of {turns} turns")
-    columns = (
-        "continuation",
-        "p50 ms",
-        "p90 ms",
-        "p50 ms not in the generation",
-        "prefix-cache hits",
-        "longest prompt",
-    )
+    columns = ("continuation", "mean ms", "p50 ms", "p90 ms", "p50 ms beside the generation", "cache hits", "longest")
     for column in (*columns, "outcomes"):
         table.add_column(column, justify="right")
     for mode in MODES:
