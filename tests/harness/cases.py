@@ -107,7 +107,7 @@ def egress(row: Row) -> list[Trial]:
     return found
 
 
-def _plain(case: Case, row: Row, script: Script, *options: str, patience: float = 150) -> list[Trial]:
+def _plain(case: Case, row: Row, script: Script, *options: str, patience: float = 300) -> list[Trial]:
     with staged(script) as (stage, engine):
         return [Trial(case, stage.run(row.harness, TASK, options=options, patience=patience), engine.chats())]
 

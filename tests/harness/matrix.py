@@ -200,13 +200,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         harness="aider",
         obeys_retry_after=True,
+        sides=frozenset({"aux:helper"}),
         # It sums up what earlier runs said, beyond so many tokens of it.
-        fill=Fill(calls=1, arguments=("--max-chat-history-tokens", "64")),
+        fill=Fill(calls=1, arguments=("--max-chat-history-tokens", "16")),
         cases={
             Case.TASK: Ending(calls="main", proof="first\nsecond\n"),
             Case.RESUME: Ending(calls="main main", proof="first\nsecond\n" * 2, breaks="new_conversation"),
             Case.SUBAGENT: _NO_SUBAGENTS,
-            Case.COMPACTION: Ending(calls="main( main)+", proof="first\nsecond\n", breaks=".+"),
+            Case.COMPACTION: Ending(
+                calls="main( main)+", proof="first\nsecond\n", breaks="compaction.*new_conversation"
+            ),
             Case.DROPPED: Ending(calls="main!aborted main"),
             Case.BUSY: Ending(calls="main!429 main"),
             Case.FAILING: Ending(calls="main!502 main"),

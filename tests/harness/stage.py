@@ -90,7 +90,7 @@ class Stage:
         options: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
         proxy: str | None = None,
-        patience: float = 150,
+        patience: float = 300,
     ) -> Ran:
         """Run to the end; after `patience` seconds the whole process group is ended, and the status is 124."""
         command = [*POLAR, "run", "--db", self.database, "--home", str(self.folder / "home")]
