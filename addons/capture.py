@@ -178,10 +178,14 @@ class Capture:
     def error(self, flow: http.HTTPFlow) -> None:
         self._ended(flow, whole=False)
 
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        # Counted here: of a long socket's messages only the latest are kept.
+        if flow.websocket is not None and not flow.websocket.messages[-1].from_client:
+            flow.metadata["polar_frames"] = flow.metadata.get("polar_frames", 0) + 1
+
     def websocket_end(self, flow: http.HTTPFlow) -> None:
-        if self.runtime is not None and flow.websocket is not None:
-            passed = sum(not message.from_client for message in flow.websocket.messages)
-            self.runtime.server.socket_ended(flow.id, passed)
+        if self.runtime is not None:
+            self.runtime.server.socket_ended(flow.id, flow.metadata.get("polar_frames", 0))
 
     def _restore_body(self, flow: http.HTTPFlow) -> None:
         kept = self._bodies.pop(flow.id, None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from mitmproxy import ctx
 
 from tests.double import Double, Step
 from tests.proxying import proxy
@@ -108,8 +109,9 @@ async def test_codex_prewarms_goes_on_and_is_told_of_an_unknown_response() -> No
 
 @pytest.mark.parametrize("good_bye", [True, False])
 async def test_a_turn_has_arrived_when_its_client_goes_on_or_leaves_behind_it(good_bye: bool) -> None:
-    """Codex hangs up behind its last turn."""
+    """Codex hangs up behind its last turn. What is kept for viewing of a long socket is less than was sent."""
     async with Double() as vllm, proxy(vllm.url) as running:
+        ctx.options.update(polar_keep_flows=2)
         async with running.client.ws_connect(URL, proxy=running.via("s1"), ssl=running.ssl) as socket:
             first = await _frames(socket, input="hi")
             # No words of ours are echoed here: the frame itself tells.
