@@ -226,6 +226,8 @@ ROWS: tuple[Row, ...] = (
             Case.COMPACTION: Ending(
                 calls="main( main){5} main!400( main){3}", proof="first\n" * 6, breaks="compaction history_edited"
             ),
+            # It takes a 502 as final, says nothing, and ends well.
+            Case.FAILING: Ending(calls="main main!502", says="the last turn failed: it broke"),
             Case.OVERFLOW: Ending(calls="main( main!400| main)+", breaks="new_conversation.*", says=_STOPPED),
         },
     ),
