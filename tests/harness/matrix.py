@@ -113,7 +113,7 @@ ROWS: tuple[Row, ...] = (
         obeys_retry_after=True,
         fill=Fill(calls=3, window=57_000),
         cases={
-            Case.COMPACTION: Ending(calls="main( main){5}", proof="first\n" * 3, breaks="new_conversation"),
+            Case.COMPACTION: Ending(calls="main( main){4,5}", proof="first\n" * 3, breaks="new_conversation"),
             # It does not wait for a sub-agent by itself: the model asks it to.
             Case.SUBAGENT: Ending(calls="main main( main)* sub( main| sub)+", proof="sub\n"),
             Case.OVERFLOW: Ending(calls="main main!400", status=1, says="ran out of room"),
@@ -182,7 +182,7 @@ ROWS: tuple[Row, ...] = (
         cases={
             # It sums up beside its next turns, and leaves that call where the run ends before.
             Case.COMPACTION: Ending(
-                calls="main( main| main!aborted)+", proof="first\n" * 5, breaks="history_edited( compaction)?"
+                calls="main( main| main!aborted| main!400)+", proof="first\n" * 5, breaks="history_edited( compaction)?"
             ),
             Case.OVERFLOW: Ending(calls="main( main!400)+", status=1, says=_STOPPED),
         },
