@@ -16,7 +16,7 @@ from pathlib import Path
 from mitmproxy import connection, ctx, exceptions, http, tls
 from mitmproxy.proxy import server_hooks
 
-from polar_capture import addon_options
+from polar_capture import addon_options, backlog
 from polar_capture.config import SESSION_ID, ConfigError
 from polar_capture.dialects import registry
 from polar_capture.egress import CONTROL_HOST, Verdict, is_local_address
@@ -102,7 +102,9 @@ class Capture:
         except OSError as error:
             self._fail(Exit.FAULT, f"cannot listen: {error}")
         else:
-            host, port = ctx.master.addons.get("proxyserver").listen_addrs()[0][:2]
+            proxyserver = ctx.master.addons.get("proxyserver")
+            backlog.widen(proxyserver)
+            host, port = proxyserver.listen_addrs()[0][:2]
             self.runtime.proxy_url = f"http://{host}:{port}"
             self._dialing = {("127.0.0.1", self.runtime.port)}
             self.viewing.watch(self.runtime)

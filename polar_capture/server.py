@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from polar_capture import bodies, sessions, websocket
+from polar_capture.backlog import BACKLOG
 from polar_capture.delivery import deliver, plain
 from polar_capture.dialects import registry
 from polar_capture.dialects.base import Dialect, HttpAnswer, Operation, Route, WireRequest
@@ -111,9 +112,9 @@ class GatewayServer:
             max_line_size=MAX_FIELD,
             max_field_size=MAX_FIELD,
         )
-        runner = web.ServerRunner(server)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
-        site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, host, port, backlog=BACKLOG)
         await site.start()
         self._runners.append(runner)
         return runner.addresses[0][1]
