@@ -123,7 +123,10 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.upstreams:
-            raise ConfigError("no engine is named: give --upstream URL (a vLLM server) or set POLAR_UPSTREAM")
+            raise ConfigError(
+                "no engine is named: give --upstream URL (a vLLM server; in mitmproxy --set polar_upstream=URL) "
+                "or set POLAR_UPSTREAM"
+            )
         for name, port in {
             "--port": self.port,
             "--control-port": self.control_port,

@@ -93,8 +93,8 @@ class ControlClient:
             response = self._http.request(method, self._base + path, json=body, timeout=PATIENCE)
         except requests.RequestException as error:
             raise Failure(
-                f"no proxy answers at {self._shown} ({type(error).__name__}): start `polar-capture serve`, or leave "
-                "--proxy (POLAR_PROXY) out to use a private one"
+                f"no proxy answers at {self._shown} ({type(error).__name__}): start `polar-capture serve`, or "
+                "name another with --proxy (POLAR_PROXY); `run` and `rollout` without it start a private one"
             ) from error
         if response.status_code == 401:
             raise Refused(

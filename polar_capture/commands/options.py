@@ -109,7 +109,7 @@ def serving(port: int) -> Callable[[F], F]:
                 choice(
                     "--egress",
                     among=["tunnel", "block"],
-                    help="What hosts other than providers get: a blind tunnel, or 403.",
+                    help="What hosts other than providers get: a blind tunnel, or 403 (the default of `rollout`).",
                 ),
                 choice(
                     "--continuation",
