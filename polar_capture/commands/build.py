@@ -85,7 +85,12 @@ def build(db: str, home: Home, as_json: bool, session: str | None, group: str | 
         try:
             report = builds.build(captured, plan, session_id=session, group_id=group, progress=heard)
         except KeyError as error:
-            raise Failure(str(error.args[0]), Exit.USAGE) from error
+            raise Failure(f"{error.args[0]}; `polar-capture sessions` lists them", Exit.USAGE) from error
+        given = set(captured.reward_names())
+    for name, _ in plan.credit.components:
+        if given and name not in given:
+            there = ", ".join(sorted(given))
+            click.echo(f"no reward is named {name!r}, so no session has a reward; given were: {there}", err=True)
     if as_json:
         print_json(report.as_json())
         return
@@ -99,9 +104,9 @@ def _plan(chosen: dict[str, Any]) -> "Plan":
 
     components = []
     for text in chosen.pop("components"):
-        name, _, weight = text.partition("=")
+        name, _, weight = text.rpartition("=")
         try:
-            components.append((name, float(weight or 1.0)))
+            components.append((name, float(weight)))
         except ValueError:
             raise ConfigError(f"--component {text}: give NAME=WEIGHT, for instance format=0.2") from None
     try:

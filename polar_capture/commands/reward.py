@@ -42,7 +42,9 @@ def reward(
         try:
             reward_id = captured.add_reward(session, value, name=name, call_id=call, source="cli", comment=comment)
         except KeyError as error:
-            raise Failure(str(error.args[0]), Exit.USAGE) from error
+            raise Failure(
+                f"{error.args[0]}; `polar-capture sessions` and `calls SESSION` list what is there", Exit.USAGE
+            ) from error
         samples = recredit(captured, session)
     if as_json:
         print_json({"id": reward_id, "samples": samples})

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 )
 def verify(db: str, home: Home, as_json: bool, session: str | None, rescore: str | None, tolerance: float) -> None:
     """Check every sample against the stored calls: lengths, ids, masks, logprobs, contexts, and that no token trains
-    twice.
+    twice; with --rescore also against the engine.
 
-    Status 1 when one does not hold.
+    Status 1 when one does not hold. `polar-capture db check` checks the calls themselves.
     """
     from polar_capture import verification
     from polar_capture.engine_scoring import Engine
@@ -45,6 +45,9 @@ def verify(db: str, home: Home, as_json: bool, session: str | None, rescore: str
         print_json(report.as_json())
     else:
         _print(report)
+    if not report.samples:
+        which = "" if session is None else f" of session {session}"
+        click.echo(f"there are no samples{which} to check: `polar-capture build` makes them", err=True)
     if not report.holds:
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(report.mismatches.items()))
         beyond = f"{len(report.beyond_tolerance)} samples beyond the tolerance" if report.beyond_tolerance else ""

@@ -159,6 +159,10 @@ class Store:
         query = sa.select(_REWARDS).where(_REWARDS.c.session_id == session_id)
         return self._rows(query.order_by(_REWARDS.c.created_at, _REWARDS.c.id))
 
+    def reward_names(self) -> list[str]:
+        """The names that rewards were given under."""
+        return [row["name"] for row in self._rows(sa.select(_REWARDS.c.name).distinct().order_by(_REWARDS.c.name))]
+
     # --- calls
 
     def calls(self, session_id: str) -> list[dict[str, Any]]:

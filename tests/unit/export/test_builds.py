@@ -161,12 +161,19 @@ def test_the_table_says_what_was_left_out(db):
         (["--group", "none"], 2, "group none"),
         (["--session", "a", "--group", "b"], 2, "exclude"),
         (["--component", "x=y"], 2, "NAME=WEIGHT"),
+        (["--component", "outcome"], 2, "NAME=WEIGHT"),
         (["--gamma", "2"], 2, "discount"),
         (["--admit", "redacted"], 2, "redacted"),
     ],
 )
 def test_what_can_not_be_built_is_refused_by_name(db, arguments, status, said):
     assert said in db.run("build", *arguments, status=status).output
+
+
+def test_a_component_that_no_reward_has_is_told(db):
+    db.two_turns("s", reward=1.0)
+    assert "given were: outcome" in db.run("build", "--component", "fromat=0.2").stderr
+    assert "no reward is named" not in db.run("build", "--component", "outcome=0.2").stderr
 
 
 def test_a_damaged_session_is_named_with_the_remedy(db):

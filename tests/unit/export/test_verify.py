@@ -185,3 +185,9 @@ def test_rescore_leaves_out_what_the_window_does_not_take(built, engine):
 
 def test_rescore_without_an_engine_says_so(built):
     assert "is the engine up" in built.run("verify", "--rescore", "http://127.0.0.1:9", status=1).output
+
+
+def test_nothing_to_check_is_no_silent_pass(db):
+    db.two_turns("s", reward=1.0)
+    assert "polar-capture build" in db.run("verify").stderr
+    assert db.json("verify")["samples"] == 0
