@@ -93,6 +93,9 @@ class Capture:
             self.runtime = Runtime(addon_options.config(ctx.options))
             ctx.options.update(allow_hosts=self.runtime.egress.allow_hosts())
             await self.runtime.start()
+            proxyserver = ctx.master.addons.get("proxyserver")
+            if not backlog.widen(proxyserver):
+                raise OSError("the proxy's port is not open; the error above says why")
         except NoTokenIds as error:
             self._fail(Exit.NO_IDS, str(error))
         except ModelNotServed as error:
@@ -102,8 +105,6 @@ class Capture:
         except OSError as error:
             self._fail(Exit.FAULT, f"cannot listen: {error}")
         else:
-            proxyserver = ctx.master.addons.get("proxyserver")
-            backlog.widen(proxyserver)
             host, port = proxyserver.listen_addrs()[0][:2]
             self.runtime.proxy_url = f"http://{host}:{port}"
             self._dialing = {("127.0.0.1", self.runtime.port)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from mitmproxy import exceptions, flow, hooks, options
 from mitmproxy.addonmanager import AddonManager, safecall, traverse
-from mitmproxy.addons import block, core, disable_h2c, errorcheck, next_layer, proxyserver, tlsconfig
+from mitmproxy.addons import block, core, disable_h2c, next_layer, proxyserver, tlsconfig
 from mitmproxy.master import Master
 
 
@@ -75,5 +75,4 @@ class ProxyMaster(Master):
             proxyserver.Proxyserver(),
             next_layer.NextLayer(),
             tlsconfig.TlsConfig(),
-            errorcheck.ErrorCheck(),
         )

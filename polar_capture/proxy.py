@@ -37,11 +37,7 @@ def serve(config: ServeConfig) -> int:
         return Exit.FAULT
     Home(config.home).make_ca()
     addon = runpy.run_path(str(resources.addon_script()))["addons"][0]
-    try:
-        return asyncio.run(_serve(config, addon))
-    except SystemExit:
-        # mitmproxy's own check ends the process with status 1 for any error logged at the start, ours included.
-        return addon.failure or Exit.FAULT
+    return asyncio.run(_serve(config, addon))
 
 
 async def _serve(config: ServeConfig, addon: Any) -> int:
@@ -52,6 +48,8 @@ async def _serve(config: ServeConfig, addon: Any) -> int:
         # The standard port is a wish: a second proxy on this machine takes a free one.
         port = 8081 if _port_taken("127.0.0.1", 8081) is None else _free_port()
         master: ProxyMaster | WebMaster = WebMaster(settings, with_termlog=False)
+        # It would end the process with status 1 for any error logged at the start, ours included.
+        master.addons.remove(master.addons.get("errorcheck"))
         settings.update(web_open_browser=False, web_host="127.0.0.1", web_port=port)
     else:
         master = ProxyMaster(settings)

@@ -1,6 +1,9 @@
 """The embedded mitmproxy's hooks: who listens is called, in order; a fault of one is not the others' fault."""
 
+import asyncio
 import logging
+import runpy
+import socket
 
 import pytest
 from mitmproxy import exceptions, options
@@ -8,7 +11,12 @@ from mitmproxy.hooks import UpdateHook
 from mitmproxy.proxy.layers.http import HttpRequestHook
 from mitmproxy.test import tflow
 
+from polar_capture import addon_options, resources
+from polar_capture.config import ServeConfig
+from polar_capture.exits import Exit
+from polar_capture.home import Home
 from polar_capture.master import ProxyMaster
+from tests.double import Double
 
 
 class Listener:
@@ -92,3 +100,19 @@ async def test_a_sub_addon_listens_too(addons):
     parent.addons = [Listener("child", heard)]
     addons.add(parent)
     assert await heard_by(addons, heard) == ["a", "child"]
+
+
+async def test_a_port_that_is_taken_after_all_ends_the_start(tmp_path):
+    """`serve` looks before, but another process may be quicker."""
+    home = Home(tmp_path / "home")
+    home.make_ca()
+    async with Double() as vllm:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            master = ProxyMaster(options.Options(mode=[f"regular@127.0.0.1:{port}"], confdir=str(home.confdir)))
+            addon = runpy.run_path(str(resources.addon_script()))["addons"][0]
+            master.addons.add(addon)
+            given = ServeConfig(upstreams=(vllm.url,), home=home.path, db=f"sqlite:///{tmp_path}/polar.db")
+            master.options.update(**addon_options.values(given))
+            await asyncio.wait_for(master.run(), 30)
+    assert addon.failure is Exit.FAULT

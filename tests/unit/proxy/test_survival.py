@@ -97,8 +97,14 @@ def test_any_turn_survives_there_and_back(running: Background, api: str) -> None
         history = client.asked(session)
         answer = running.post(client.url, client.body(history, "ls"), session=session)
         text, thoughts, values = said(api, answer)
-        # In Responses, blanks alone beside a thought or a call are no text of their own; they come back all the same.
-        blank = api == "responses" and not str(step.content).strip() and (step.reasoning or step.tool_calls)
+        # Blanks alone beside a call, in Responses also beside a thought, are no text of their own there; they come back
+        # all the same.
+        beside = {
+            "messages": step.tool_calls,
+            "google": step.tool_calls,
+            "responses": step.reasoning or step.tool_calls,
+        }
+        blank = not str(step.content).strip() and beside.get(api)
         assert text == ("" if blank else sound(step.content))
         assert thoughts == sound(step.reasoning or "")
         assert values == [json.loads(call["arguments"]) for call in step.tool_calls]
