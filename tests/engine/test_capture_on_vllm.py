@@ -75,8 +75,9 @@ async def test_o_transport_05_a_client_that_leaves_frees_the_engine(vllm: str, s
     body["logit_bias"] = {"2": -100}  # the end of turn is forbidden: the tiny model talks until its window is full
     async with proxy(vllm, grace=0.2) as running:
         asked = asyncio.create_task(running.answer("POST", url, json=body))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await asyncio.to_thread(running_on, vllm):
+                assert not asked.done(), await asked
                 await asyncio.sleep(0.05)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
