@@ -74,7 +74,8 @@ class Through(NamedTuple):
 
 
 class Load:
-    """Posts one body again and again over kept connections."""
+    """Posts one body again and again over kept connections, each connection in a session of its own and of this size:
+    as in an agent's session, all but the first call have a parent that is much like them."""
 
     def __init__(self, url: str, body: bytes, proxy: str | None = None, ca: str | None = None) -> None:
         self._url, self._body, self._proxy = url, body, proxy
@@ -87,7 +88,7 @@ class Load:
         async with aiohttp.ClientSession(connector=connector) as client:
 
             async def worker(number: int) -> None:
-                proxy = self._proxy.replace("://", f"://bench-{number}@") if self._proxy else None
+                proxy = self._proxy.replace("://", f"://bench-{len(self._body)}-{number}@") if self._proxy else None
                 extra = {"ssl": self._ssl} if self._ssl else {}
                 for _ in left:
                     begun = time.perf_counter()
