@@ -42,10 +42,20 @@ def checked(row: matrix.Row, trial: cases.Trial, name: str | None = None) -> Non
         keep(row, trial, good, name)
 
 
+def lost_an_output(trial: cases.Trial) -> bool:
+    """Whether Qwen Code's shell has lost what a command wrote, as it does in one run of four: then its context never
+    fills, and there is nothing to sum up."""
+    return any(b"Output: (empty)" in (call["chat_request"] or b"") for call in trial.ran.calls)
+
+
 @pytest.mark.parametrize(("harness", "case"), PAIRS)
 def test_it_comes_to_its_ending(harness: str, case: Case) -> None:
     row = matrix.row(harness)
     trials = cases.run(row, case)
+    for _ in range(2):
+        if case is not Case.COMPACTION or not any(map(lost_an_output, trials)):
+            break
+        trials = cases.run(row, case)
     for trial in trials:
         checked(row, trial)
     if case is Case.EGRESS:
