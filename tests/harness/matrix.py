@@ -182,7 +182,9 @@ ROWS: tuple[Row, ...] = (
         cases={
             # It sums up beside its next turns, and leaves that call where the run ends before.
             Case.COMPACTION: Ending(
-                calls="main( main| main!aborted| main!400)+", proof="first\n" * 5, breaks="history_edited( compaction){0,2}"
+                calls="main( main| main!aborted| main!400)+",
+                proof="first\n" * 5,
+                breaks="history_edited( compaction){0,2}",
             ),
             Case.OVERFLOW: Ending(calls="main( main!400)+", status=1, says=_STOPPED),
         },
