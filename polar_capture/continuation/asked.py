@@ -42,7 +42,7 @@ def asked(chat: ChatRequest, options: Mapping[str, Any], upto: Iterable[int] = (
     `options` are the chat_template_kwargs that go with it.
     """
     tools = _digest(wire.encode([wire.tool_object(tool) for tool in chat.tools])) if chat.tools else b""
-    return list(_parts((_words(m) for m in chat.messages), [*upto, len(chat.messages)], tools, _options(options)))
+    return list(_parts((_words(m) for m in chat.messages), [*upto, len(chat.messages)], tools, options_digest(options)))
 
 
 class _Function(msgspec.Struct):
@@ -78,7 +78,7 @@ def asked_in(body: bytes) -> Asked | None:
         return None
     words = [_words_sent(m) for m in sent.messages]
     tools = _digest(bytes(sent.tools)) if bytes(sent.tools) else b""
-    return next(iter(_parts(words, [len(sent.messages)], tools, _options(sent.chat_template_kwargs))))
+    return next(iter(_parts(words, [len(sent.messages)], tools, options_digest(sent.chat_template_kwargs))))
 
 
 def _parts(words: Iterable[list[Any]], upto: list[int], tools: bytes, options: bytes) -> Iterator[Asked]:
@@ -112,7 +112,8 @@ def _words_sent(message: _Message) -> list[Any]:
     return [message.role, message.content, message.reasoning, calls, message.tool_call_id, message.name]
 
 
-def _options(options: Mapping[str, Any]) -> bytes:
+def options_digest(options: Mapping[str, Any]) -> bytes:
+    """What stands for chat_template_kwargs in `Asked.options`."""
     return _digest(wire.encode(sorted(options.items())))
 
 

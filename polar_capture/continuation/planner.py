@@ -10,7 +10,7 @@ import numpy as np
 
 from polar_capture.chat import ChatRequest, Completion, Message
 from polar_capture.continuation import tails, thoughts
-from polar_capture.continuation.asked import Asked, asked
+from polar_capture.continuation.asked import Asked, asked, options_digest
 from polar_capture.continuation.contexts import Context, Contexts, ending_of, joined
 from polar_capture.continuation.history import Step, step
 from polar_capture.continuation.plans import Check, Plan
@@ -176,7 +176,7 @@ class Planner:
         """The ids, and the plain render of the conversation; or how it is still to be proved that these are they."""
         answer, new = chat.messages[found.answer], chat.messages[found.answer + 1 :]
         before = _before(chat, found)
-        key = (url, asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options)
+        key = (url, options_digest(self._engine.template_options(chat, session)))
         later = key in self._proved and self._keep_thinking and not context.ending.thought
         known, (short, turn), wholes = await asyncio.gather(
             self._frame(session, url, chat, before, new[0].role),
@@ -321,7 +321,7 @@ class Planner:
 
     async def _frame(self, session: str, url: str, chat: ChatRequest, before: str, behind: str) -> Frame | Fork:
         """The frame for an answer between messages of two roles; asked once for each engine and its switches."""
-        options = asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options
+        options = options_digest(self._engine.template_options(chat, session))
         key = (url, before == "tool", behind == "tool", options)
         if key in self._frames:
             return self._frames[key]
@@ -341,7 +341,7 @@ class Planner:
 
     async def _closing(self, session: str, url: str, chat: ChatRequest, before: str, known: Frame) -> Closing | Fork:
         """How thoughts are closed behind a message of a role; asked once for each engine and its switches."""
-        options = asked(_bare(chat, []), self._engine.template_options(chat, session))[-1].options
+        options = options_digest(self._engine.template_options(chat, session))
         key = (url, before == "tool", options)
         if key in self._closings:
             return self._closings[key]

@@ -59,16 +59,21 @@ def double() -> Double:
     return Double(lambda _body, number: THINKS if number >= 0 else None, strips_thinking=True)
 
 
+async def retried(running: Proxy) -> list[dict[str, Any]]:
+    """A turn, one whose answer the client never took, its retry, and a turn behind the retry."""
+    client = Client(running, user("hi"))
+    await client.ask()
+    client.says("go")
+    await client.ask(take_up=False)
+    await client.ask(headers={"x-stainless-retry-count": "1"})
+    client.says("on")
+    await client.ask()
+    return await running.calls()
+
+
 async def test_a_retried_call_continues_the_same_parent_exactly():
     async with double() as vllm, proxy(vllm.url) as running:
-        client = Client(running, user("hi"))
-        await client.ask()
-        client.says("go")
-        await client.ask(take_up=False)
-        await client.ask(headers={"x-stainless-retry-count": "1"})
-        client.says("on")
-        await client.ask()
-        first, lost, again, last = await running.calls()
+        first, lost, again, last = await retried(running)
     assert continues(lost, first)
     assert continues(again, first)
     assert again["prompt_ids"] == lost["prompt_ids"]
@@ -81,14 +86,7 @@ async def test_a_retry_that_says_something_else_is_what_is_continued():
         Double(lambda _body, number: Step(content=next(answers)) if number else None) as vllm,
         proxy(vllm.url) as running,
     ):
-        client = Client(running, user("hi"))
-        await client.ask()
-        client.says("go")
-        await client.ask(take_up=False)
-        await client.ask(headers={"x-stainless-retry-count": "1"})
-        client.says("on")
-        await client.ask()
-        first, lost, again, last = await running.calls()
+        first, lost, again, last = await retried(running)
     assert continues(lost, first)
     assert continues(again, first)
     assert continues(last, again)
